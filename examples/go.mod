@@ -1,0 +1,7 @@
+module github.com/sqlfence/sqlfence/examples
+
+go 1.26.0
+
+require github.com/sqlfence/sqlfence v0.0.0
+
+replace github.com/sqlfence/sqlfence => ../

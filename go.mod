@@ -1,0 +1,3 @@
+module github.com/sqlfence/sqlfence
+
+go 1.26.0
