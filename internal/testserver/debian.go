@@ -1,0 +1,38 @@
+package testserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+)
+
+// startDebian installs Debian's PostgreSQL, whichever major that is.
+func startDebian(ctx context.Context, w postgreSQLWanted) (*Instance, error) {
+	if os.Geteuid() != 0 {
+		return nil, errors.New("only root can install one")
+	}
+	apt, err := exec.LookPath("apt-get")
+	if err != nil {
+		return nil, errors.New("there is no apt-get")
+	}
+	for _, step := range []*exec.Cmd{
+		exec.CommandContext(ctx, apt, "update"),
+		exec.CommandContext(ctx, apt, "install", "--yes", "--no-install-recommends", "postgresql-common"),
+		// The server package would make and start a cluster of its own.
+		exec.CommandContext(ctx, "pg_conftool", "/etc/postgresql-common/createcluster.conf", "set", "create_main_cluster", "false"),
+		exec.CommandContext(ctx, apt, "install", "--yes", "--no-install-recommends", "postgresql"),
+	} {
+		step.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		if out, err := step.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("%s: %w\n%s", step, err, out)
+		}
+	}
+	instance, err := startInstalled(ctx, w)
+	if err != nil {
+		return nil, fmt.Errorf("Debian's version does not fit: %w", err)
+	}
+	instance.Origin = "Debian package, " + instance.Origin
+	return instance, nil
+}

@@ -1,0 +1,230 @@
+package testserver
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Proxy stands between a client and a server and breaks the connection on
+// command. Its methods are safe for concurrent use.
+type Proxy struct {
+	target string
+	accept net.Listener
+
+	mu    sync.Mutex
+	cut   bool
+	ended bool
+	delay time.Duration
+	conns map[net.Conn]bool // both ends of every open connection
+	halt  chan struct{}     // closed when a delay must not be waited out any more
+
+	work     sync.WaitGroup
+	count    atomic.Int64
+	sent     atomic.Int64
+	received atomic.Int64
+}
+
+// NewProxy listens on a free loopback port and forwards to target, "host:port".
+// It ends with the test.
+func NewProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
+	accept, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("testserver: proxy: %v", err)
+	}
+	p := &Proxy{target: target, accept: accept, conns: map[net.Conn]bool{}, halt: make(chan struct{})}
+	p.work.Add(1)
+	go p.serve()
+	t.Cleanup(p.close)
+	return p
+}
+
+// NewProxyDSN puts a proxy before the server that a URL names, and returns it with
+// the URL that leads through it.
+func NewProxyDSN(t testing.TB, dsn string) (*Proxy, string) {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatalf("testserver: proxy: %v", err)
+	}
+	p := NewProxy(t, u.Host)
+	u.Host = p.Addr()
+	return p, u.String()
+}
+
+// Addr returns where the proxy listens, "127.0.0.1:port".
+func (p *Proxy) Addr() string { return p.accept.Addr().String() }
+
+// Cut breaks every open connection and refuses new ones until Restore. What is on
+// its way is lost: bytes that the server has sent may not reach the client, bytes
+// that the client has sent may or may not have reached the server.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = true
+	p.dropAll()
+}
+
+// Restore lets new connections through again. Those that were cut stay so.
+func (p *Proxy) Restore() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = false
+	if !p.ended {
+		p.halt = make(chan struct{})
+	}
+}
+
+// Delay holds back everything that the server sends by d from now on; 0 ends it.
+// It delays what a client learns, not what the server does.
+func (p *Proxy) Delay(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = d
+}
+
+// Connections returns how many connections clients have opened so far.
+func (p *Proxy) Connections() int64 { return p.count.Load() }
+
+// Sent returns how many bytes clients have sent to the server so far.
+func (p *Proxy) Sent() int64 { return p.sent.Load() }
+
+// Received returns how many bytes the server has sent to clients so far.
+func (p *Proxy) Received() int64 { return p.received.Load() }
+
+// dropAll closes all connections and ends the delays; p.mu is held.
+func (p *Proxy) dropAll() {
+	select {
+	case <-p.halt:
+	default:
+		close(p.halt)
+	}
+	for conn := range p.conns {
+		conn.Close() // the error would be that the other end was first
+	}
+	clear(p.conns)
+}
+
+func (p *Proxy) close() {
+	p.mu.Lock()
+	p.ended = true
+	p.accept.Close() // ends serve; nothing to report
+	p.dropAll()
+	p.mu.Unlock()
+	p.work.Wait()
+}
+
+func (p *Proxy) serve() {
+	defer p.work.Done()
+	for {
+		client, err := p.accept.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // that client is gone already
+		}
+		p.count.Add(1)
+		p.work.Add(1)
+		go p.forward(client)
+	}
+}
+
+// hold notes open connections so that Cut finds them, or closes them if it was
+// quicker.
+func (p *Proxy) hold(conns ...net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cut || p.ended {
+		for _, conn := range conns {
+			conn.Close()
+		}
+		return false
+	}
+	for _, conn := range conns {
+		p.conns[conn] = true
+	}
+	return true
+}
+
+func (p *Proxy) release(conns ...net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, conn := range conns {
+		conn.Close()
+		delete(p.conns, conn)
+	}
+}
+
+func (p *Proxy) forward(client net.Conn) {
+	defer p.work.Done()
+	if !p.hold(client) {
+		return
+	}
+	server, err := net.DialTimeout("tcp", p.target, 10*time.Second)
+	if err != nil {
+		p.release(client)
+		return
+	}
+	if !p.hold(client, server) {
+		return
+	}
+	var both sync.WaitGroup
+	both.Add(2)
+	go func() {
+		defer both.Done()
+		p.copy(server, client, &p.sent, false)
+		p.release(client, server)
+	}()
+	go func() {
+		defer both.Done()
+		p.copy(client, server, &p.received, true)
+		p.release(client, server)
+	}()
+	both.Wait()
+}
+
+// copy moves bytes until either end is closed. It does not use io.Copy, which
+// would hand the work to the kernel and leave nothing to count or to delay.
+func (p *Proxy) copy(to io.Writer, from io.Reader, count *atomic.Int64, delayed bool) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			count.Add(int64(n))
+			if delayed && !p.wait() {
+				return
+			}
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// wait sits out the delay; false if the connection was cut meanwhile.
+func (p *Proxy) wait() bool {
+	p.mu.Lock()
+	delay, halt := p.delay, p.halt
+	p.mu.Unlock()
+	if delay <= 0 {
+		return true
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-halt:
+		return false
+	}
+}
