@@ -91,7 +91,7 @@ func cachedPackage(ctx context.Context, name, sum string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	final := filepath.Join(cache, strings.NewReplacer("@", "", "/", "-").Replace(name))
+	final := filepath.Join(cache, strings.NewReplacer("/", "-", "@", "-").Replace(strings.TrimPrefix(name, "@")))
 	if _, err := os.Stat(final); err == nil {
 		return final, nil
 	}
