@@ -31,7 +31,7 @@ func startDebian(ctx context.Context, w postgreSQLWanted) (*Instance, error) {
 	}
 	instance, err := startInstalled(ctx, w)
 	if err != nil {
-		return nil, fmt.Errorf("Debian's version does not fit: %w", err)
+		return nil, fmt.Errorf("the version that Debian has does not fit: %w", err)
 	}
 	instance.Origin = "Debian package, " + instance.Origin
 	return instance, nil

@@ -110,8 +110,11 @@ func cachedPackage(ctx context.Context, name, sum string) (string, error) {
 		return "", fmt.Errorf("npm pack: %w\n%s", err, out)
 	}
 	archives, err := filepath.Glob(filepath.Join(fresh, "*.tgz"))
-	if err != nil || len(archives) != 1 {
-		return "", fmt.Errorf("npm pack left %d archives (%v)", len(archives), err)
+	if err != nil {
+		return "", err
+	}
+	if len(archives) != 1 {
+		return "", fmt.Errorf("npm pack left %d archives, expected 1", len(archives))
 	}
 	if err := unpack(archives[0], fresh, sum); err != nil {
 		return "", err

@@ -1,0 +1,121 @@
+# One command per task; `make` alone lists them. Needs Go and nothing prepared:
+# database servers and the linter are brought by the targets themselves.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# Narrow a run: make test PKG=./lease/... ARGS='-run Hold -v'
+PKG  ?=
+ARGS ?=
+
+GO      ?= go
+TIMEOUT ?= 20m
+
+# The modules that go.work joins, and the others (test-only ones whose
+# dependencies must not reach the main module's go.mod). A module is found by its
+# go.mod, so that none is forgotten.
+WORKSPACE = $(shell $(GO) list -m -f '{{.Dir}}')
+APART     = $(filter-out $(WORKSPACE),$(patsubst %/go.mod,%,$(shell find '$(CURDIR)' -name go.mod -not -path '*/testdata/*' -not -path '*/.*')))
+EVERYWHERE = $(addsuffix /...,$(WORKSPACE))
+
+# Where concurrency matters.
+RACY = ./guard/... ./driver/... ./lease/... ./sqlgen/... ./internal/testserver/...
+
+# Runs a command with a server of every engine, or with those that the environment names.
+SERVERS = $(GO) run ./internal/cmd/testrun
+
+TOOLS                 := $(CURDIR)/.cache/bin
+GOLANGCI_LINT_VERSION := v2.15.0
+GOLANGCI_LINT         := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION)
+STATICCHECK           := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "  Narrow test and test-race: PKG=./lease/... ARGS='-run Hold -v'"
+	@echo "  Servers of your own:       SQLFENCE_TEST_POSTGRES=postgres://superuser@host:5432/postgres[,…]"
+
+.PHONY: check
+check: fmt lint vet test ## What a change must pass before it is sent
+
+.PHONY: test
+test: ## All tests of all modules on every engine; ends with the list of engines and versions tested
+ifeq ($(strip $(PKG)),)
+	@failed=0; \
+	for module in $(APART); do \
+		echo "testing $${module#$(CURDIR)/}, a module apart"; \
+		GOWORK=off $(GO) -C "$$module" test -count=1 -timeout $(TIMEOUT) $(ARGS) ./... || failed=1; \
+	done; \
+	$(SERVERS) -all -- $(GO) test -count=1 -timeout $(TIMEOUT) $(ARGS) $(EVERYWHERE) || failed=1; \
+	exit $$failed
+else
+	$(SERVERS) -- $(GO) test -count=1 -timeout $(TIMEOUT) $(ARGS) $(PKG)
+endif
+
+.PHONY: test-race
+test-race: ## The packages where concurrency matters, under the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(SERVERS) -- $(GO) test -race -count=1 -timeout $(TIMEOUT) $(ARGS) $(or $(strip $(PKG)),$(RACY))
+
+.PHONY: examples
+examples: ## Run the examples as a user would; each fails if its story ends otherwise
+	$(GO) run ./examples/quickstart
+	$(SERVERS) -- bash -euc 'dsn=$${SQLFENCE_TEST_POSTGRES%%,*}; \
+		$(GO) run ./examples/quickstart -dsn "$$dsn"; \
+		$(GO) run ./examples/worker -dsn "$$dsn"'
+
+.PHONY: bench
+bench: ## Measure guarded writes against their peers; writes bench/RESULTS.md
+	$(SERVERS) -- $(GO) run ./bench $(ARGS)
+
+.PHONY: lint
+lint: ## Linters and formatting, all modules (brings golangci-lint; falls back to staticcheck, loudly)
+	@if [ -x '$(GOLANGCI_LINT)' ] || $(MAKE) --no-print-directory '$(GOLANGCI_LINT)'; then \
+		failed=0; \
+		for module in $(WORKSPACE); do \
+			echo "golangci-lint in $$module"; \
+			(cd "$$module" && '$(GOLANGCI_LINT)' run --config '$(CURDIR)/.golangci.yml' ./...) || failed=1; \
+		done; \
+		exit $$failed; \
+	else \
+		echo "WARNING: golangci-lint could not be had; checking with gofmt, vet and staticcheck only"; \
+		unformatted=$$(gofmt -l .); \
+		if [ -n "$$unformatted" ]; then echo "not formatted:"; echo "$$unformatted"; exit 1; fi; \
+		$(GO) vet $(EVERYWHERE); \
+		$(GO) run $(STATICCHECK) $(EVERYWHERE); \
+	fi
+
+# Built in a folder of its own, since `go install` cannot name its result.
+$(GOLANGCI_LINT):
+	@echo "building golangci-lint $(GOLANGCI_LINT_VERSION); this takes some minutes, once"
+	@mkdir -p '$(TOOLS)/building'
+	GOBIN='$(TOOLS)/building' $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	@mv '$(TOOLS)/building/golangci-lint' '$@'
+
+.PHONY: vet
+vet: ## go vet and build, all modules
+	$(GO) build $(EVERYWHERE)
+	$(GO) vet $(EVERYWHERE)
+	@for module in $(APART); do (set -x; GOWORK=off $(GO) -C "$$module" vet ./...); done
+
+.PHONY: fmt
+fmt: ## Format all Go files
+	gofmt -w .
+
+.PHONY: tidy
+tidy: ## Bring go.mod and go.sum of all modules in order
+	@for module in $(WORKSPACE) $(APART); do (set -x; GOWORK=off $(GO) -C "$$module" mod tidy); done
+	$(GO) work sync
+
+.PHONY: tidy-check
+tidy-check: ## Fail if `make tidy` would change something
+	@for module in $(WORKSPACE) $(APART); do (set -x; GOWORK=off $(GO) -C "$$module" mod tidy -diff); done
+
+.PHONY: ci
+ci: ## What continuous integration runs: everything
+	bash .ci/run
+
+.PHONY: clean
+clean: ## Remove what the targets have built here
+	rm -rf .cache bin
