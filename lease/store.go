@@ -22,6 +22,11 @@ const (
 // All operations are linearizable and atomic. Time is the store's: expiry is
 // judged by the server's clock at the moment of the access, and no operation
 // takes a client's time. An implementation is safe for concurrent use.
+//
+// An operation returns soon after its context ends, and if it returns the
+// context's error, nothing of it takes effect later: what was already sent is
+// rolled back or stopped. Only where the server's answer was lost may it have
+// taken effect before.
 type Store interface {
 	// Acquire makes one attempt. A FREE or LAPSED resource becomes held by
 	// req.Owner under a new epoch; a held one is a *HeldError and nothing is
@@ -107,6 +112,16 @@ type Claim struct {
 	Token guard.Token
 	Owner string
 	TTL   time.Duration // what Renew asks for; not read by Release
+}
+
+// Validate returns an error that matches ErrInvalidInput if nobody could hold
+// such a claim, and nil otherwise. It does not look at the TTL, which matters
+// to Renew alone; see ValidateTTL.
+func (c Claim) Validate() error {
+	if err := c.Token.Validate(); err != nil {
+		return err
+	}
+	return guard.ValidateOwner(c.Owner)
 }
 
 // Renewed is the outcome of the renewal of one claim.

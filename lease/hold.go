@@ -1,0 +1,42 @@
+package lease
+
+import (
+	"context"
+	"errors"
+)
+
+// Hold acquires the lease like [Manager.Acquire], runs fn with a context that
+// carries the token, renews in the background while fn runs, and releases at
+// the end, also if fn panics; the panic goes on.
+//
+// fn's context ends with ctx; or, with a cause that matches [ErrLost] and
+// tells why, when ownership ends: no later than the TTL after the last
+// successful request was sent. If ctx ends, the lease is still renewed until
+// fn returns, so that fn can clean up under it; a job that never returns is
+// what [MaxHold] is for.
+//
+// Hold returns Acquire's error without running fn; otherwise fn's error,
+// joined with the loss if ownership ended before fn returned, also if fn
+// returned nil, and with Release's error.
+func (m *Manager) Hold(ctx context.Context, resource string, fn func(context.Context) error, opts ...Option) (err error) {
+	l, err := m.Acquire(ctx, resource, opts...)
+	if err != nil {
+		return err
+	}
+	kept, _ := l.keep(ctx)
+	defer func() {
+		if loss := l.loss(); loss != nil {
+			// It is given back all the same: a renewal may have arrived after
+			// the deadline. What the store says to that is not news.
+			l.Release(ctx)
+			if !errors.Is(err, loss) {
+				err = errors.Join(err, loss)
+			}
+			return
+		}
+		if released := l.Release(ctx); released != nil {
+			err = errors.Join(err, released)
+		}
+	}()
+	return fn(kept)
+}
