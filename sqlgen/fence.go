@@ -1,0 +1,86 @@
+package sqlgen
+
+import "fmt"
+
+// SchemaVersion is the version of the schema that [Schema] creates. It grows
+// with every change of the schema, on all engines together.
+const SchemaVersion = 1
+
+// fence is what one engine brings: the schema, and the texts that guard and
+// the lease stores send. The files fence_postgres.go and fence_sqlite.go each
+// hold one.
+type fence struct {
+	schema  string             // see Schema
+	version string             // see VersionSQL
+	check   func(n int) string // see CheckSQL; n >= 1
+	mark    string             // see MarkSQL
+	advance string             // see AdvanceSQL
+	grants  func(role string) string
+}
+
+// fences holds the fence of each engine.
+var fences = [...]*fence{
+	PostgreSQL: &postgresFence,
+	SQLite:     &sqliteFence,
+}
+
+// fenceOf panics for an engine that this package does not know: an engine is
+// chosen in the program's text, and an empty statement would be a fence that
+// is open.
+func fenceOf(e Engine) *fence {
+	if int(e) >= len(fences) || fences[e] == nil {
+		panic(fmt.Sprintf("sqlgen: no fence for %v", e))
+	}
+	return fences[e]
+}
+
+// Schema returns the script that creates the schema or brings it to
+// [SchemaVersion]: plain statements, idempotent, to be run as one string or by
+// any migration tool. It panics for an unknown engine, as all functions here.
+func Schema(e Engine) string { return fenceOf(e).schema }
+
+// VersionSQL returns a query without parameters whose one row and column is
+// the version of the schema found, an integer, 0 where there is none. It needs
+// no privilege on the schema.
+func VersionSQL(e Engine) string { return fenceOf(e).version }
+
+// CheckSQL returns one statement that checks n >= 1 tokens, given as
+// n * [TokenParams] parameters in the order of [TokenParams].
+//
+// PostgreSQL: one row with one boolean, true; a token that does not pass
+// raises (see the comment of sqlfence.pass in the schema), and the fence stays
+// closed to takeovers until the transaction ends. SQLite: one row (resource,
+// high_water, grant_id) for each token whose resource has a mark, for the
+// caller to judge.
+func CheckSQL(e Engine, n int) string {
+	if n < 1 {
+		panic(fmt.Sprintf("sqlgen: CheckSQL for %d tokens", n))
+	}
+	return fenceOf(e).check(n)
+}
+
+// MarkSQL returns a query with one parameter, the resource. Its row is the
+// mark (high_water, grant_id), both int64; no row where there is none. It does
+// not wait for locks, and what it finds may be old when it arrives.
+func MarkSQL(e Engine) string { return fenceOf(e).mark }
+
+// AdvanceSQL returns the statement that raises the mark to a token, given as
+// [TokenParams] parameters, and never lowers it.
+//
+// PostgreSQL: a query whose one row is the mark after it (high_water,
+// grant_id): the token's own if it was raised or was there already, and the
+// higher or rival one if the token is stale. It waits, bounded, for open
+// guarded transactions. Only when the result was read to its end has it been
+// committed. SQLite: a statement that affects one row if it raised the mark
+// and none otherwise; [MarkSQL] tells which of the two other cases it was.
+func AdvanceSQL(e Engine) string { return fenceOf(e).advance }
+
+// Grants returns the statements that let role, a plain identifier of any
+// spelling, use the fence and the leases: to be run by the schema's owner. It
+// is empty for an engine without privileges.
+func Grants(e Engine, role string) string {
+	if g := fenceOf(e).grants; g != nil {
+		return g(role)
+	}
+	return ""
+}

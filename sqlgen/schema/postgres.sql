@@ -1,0 +1,1015 @@
+-- sqlfence: schema of version 1 for PostgreSQL 13 to 18.
+--
+-- Run it as one string, or in one transaction, by any tool (psql -1 -f, goose
+-- between "-- +goose StatementBegin" and "-- +goose StatementEnd",
+-- golang-migrate, atlas), as the role that shall own the schema; that role
+-- needs CREATE on the database the first time, and no superuser rights. It is
+-- idempotent. Roles that use it need the privileges that sqlgen.Grants names.
+--
+-- Two tables carry everything: leases, written by each heartbeat, and fences,
+-- written only when a mark moves. Guarded writes read fences alone, so that
+-- heartbeats and guarded writes never meet.
+--
+-- The turnstile of a resource is a transaction-level advisory lock (in the
+-- two-key space, of a 64-bit hash of the name). A guarded write holds it
+-- shared until its transaction ends; whatever moves the mark holds it
+-- exclusively. The lock manager queues fairly, so that a takeover waits for
+-- the guarded transactions that were open when it began, and not for later
+-- ones. Order of all locks: turnstile, row of leases, row of fences; only
+-- purge has the row of meta first.
+--
+-- Functions whose comment does not say "internal" are for everybody's use. They
+-- run with the rights of their owner, so every name, type, collation and
+-- operator in them is qualified, and no construct is used that looks an operator
+-- up by search_path (IN, BETWEEN, CASE x WHEN, NULLIF, IS DISTINCT FROM, LIKE,
+-- JOIN USING): no user's object can take the place of what is meant. Names are
+-- compared COLLATE "C", that is byte for byte, whatever collation an argument
+-- brings along.
+--
+-- A denial is a returned row. What is raised:
+--   SF001  fenced: the token is older than the mark, or of another grant
+--   SF002  unregistered: the token is above the mark, or there is no mark
+--   SF003  invalid input
+--   SF004  epochs exhausted: 9223372036854775807 is reached and never wrapped
+--   SF005  the schema is damaged, or belongs to another role
+--   57014  with DETAIL 'sqlfence: wait bound spent': the bounded wait for open
+--          guarded transactions is spent; without it: a cancel or a
+--          statement_timeout, as ever
+--   40001  under REPEATABLE READ and SERIALIZABLE: the transaction's snapshot is
+--          too old to tell; run the transaction again
+-- In READ COMMITTED each statement of a VOLATILE function sees what was committed
+-- before it began, so a plain read after a lock is fresh. Under the other levels
+-- reads are FOR SHARE or FOR UPDATE, and what the snapshot does not show is
+-- probed by an insert: both raise 40001 rather than answer from the past.
+
+DO $sqlfence$
+BEGIN
+	-- Programs that start at once wait for each other here.
+	PERFORM pg_catalog.pg_advisory_xact_lock(1936813158, 1);
+	IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace AS n
+			WHERE n.nspname OPERATOR(pg_catalog.=) 'sqlfence'::pg_catalog.name) THEN
+		CREATE SCHEMA sqlfence;
+	ELSIF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace AS n
+			JOIN pg_catalog.pg_roles AS r ON r.oid OPERATOR(pg_catalog.=) n.nspowner
+			WHERE n.nspname OPERATOR(pg_catalog.=) 'sqlfence'::pg_catalog.name
+			AND r.rolname OPERATOR(pg_catalog.=) CURRENT_USER) THEN
+		-- Functions that run with one role's rights over another's tables
+		-- would lend those rights to the other.
+		RAISE EXCEPTION USING ERRCODE = 'SF005',
+			MESSAGE = 'sqlfence: schema "sqlfence" belongs to another role: run this script as its owner (SET ROLE)';
+	END IF;
+END
+$sqlfence$;
+
+-- The one row that all resources share. No epoch is ever minted at or below
+-- floor: it stands for the rows that purge has dropped.
+CREATE TABLE IF NOT EXISTS sqlfence.meta (
+	singleton pg_catalog.bool PRIMARY KEY DEFAULT true CHECK (singleton),
+	floor pg_catalog.int8 NOT NULL CHECK (floor OPERATOR(pg_catalog.>=) 0)
+);
+DO $sqlfence$
+BEGIN
+	INSERT INTO sqlfence.meta (floor) VALUES (0) ON CONFLICT (singleton) DO NOTHING;
+EXCEPTION WHEN serialization_failure THEN
+	-- Under REPEATABLE READ: another run has just inserted it.
+	NULL;
+END
+$sqlfence$;
+
+-- FREE: owner and expires_at are null. HELD until expires_at, LAPSED from then on.
+-- freed_at is when it last became FREE. Heartbeats update in place (HOT).
+CREATE TABLE IF NOT EXISTS sqlfence.leases (
+	resource pg_catalog.text COLLATE pg_catalog."C" PRIMARY KEY
+		CHECK (pg_catalog.octet_length(resource) OPERATOR(pg_catalog.>=) 1
+			AND pg_catalog.octet_length(resource) OPERATOR(pg_catalog.<=) 255),
+	owner pg_catalog.text COLLATE pg_catalog."C"
+		CHECK (pg_catalog.octet_length(owner) OPERATOR(pg_catalog.>=) 1
+			AND pg_catalog.octet_length(owner) OPERATOR(pg_catalog.<=) 255),
+	epoch pg_catalog.int8 NOT NULL CHECK (epoch OPERATOR(pg_catalog.>=) 1),
+	grant_id pg_catalog.int8 NOT NULL,
+	expires_at pg_catalog.timestamptz,
+	freed_at pg_catalog.timestamptz,
+	CHECK ((owner IS NULL) OPERATOR(pg_catalog.=) (expires_at IS NULL))
+) WITH (fillfactor = 70);
+
+-- The marks. advanced: the mark was once raised to a token from elsewhere, so it
+-- says nothing about how many epochs were minted here, and purge leaves it alone.
+CREATE TABLE IF NOT EXISTS sqlfence.fences (
+	resource pg_catalog.text COLLATE pg_catalog."C" PRIMARY KEY
+		CHECK (pg_catalog.octet_length(resource) OPERATOR(pg_catalog.>=) 1
+			AND pg_catalog.octet_length(resource) OPERATOR(pg_catalog.<=) 255),
+	high_water pg_catalog.int8 NOT NULL CHECK (high_water OPERATOR(pg_catalog.>=) 1),
+	grant_id pg_catalog.int8 NOT NULL,
+	advanced pg_catalog.bool NOT NULL DEFAULT false
+) WITH (fillfactor = 70);
+
+-- Requests to acquire whose callers have given up: see abandon.
+CREATE TABLE IF NOT EXISTS sqlfence.abandoned (
+	request pg_catalog.int8 PRIMARY KEY,
+	at pg_catalog.timestamptz NOT NULL
+);
+
+-- The target of the INSERT that makes a check run in the WITH list of a write. No
+-- row can ever be in it.
+CREATE TABLE IF NOT EXISTS sqlfence.nothing (CHECK (false));
+
+-- pass is the check of a guarded write: true, or it raises SF001 or SF002 (their
+-- messages have a fixed form, which programs read; the resource comes last
+-- because it may hold anything) or SF003. Until the transaction ends, or rolls
+-- back to a savepoint set before, nothing moves the resource's mark.
+CREATE OR REPLACE FUNCTION sqlfence.pass(
+	resource pg_catalog.text, epoch pg_catalog.int8, grant_id pg_catalog.int8
+) RETURNS pg_catalog.bool
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
+#variable_conflict use_column
+DECLARE
+	key pg_catalog.int8 := pg_catalog.hashtextextended(pass.resource COLLATE pg_catalog."C", 0);
+	mark pg_catalog.int8;
+	mark_grant pg_catalog.int8;
+BEGIN
+	IF pass.resource IS NULL OR pass.epoch IS NULL OR pass.grant_id IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = 'sqlfence: invalid input: null in a token';
+	END IF;
+	-- An IF, because it is evaluated without the executor, and PERFORM is not.
+	IF pg_catalog.pg_advisory_xact_lock_shared(
+		(key OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4,
+		((key OPERATOR(pg_catalog.<<) 32) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) IS NULL THEN
+	END IF;
+	IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' THEN
+		SELECT f.high_water, f.grant_id INTO mark, mark_grant FROM sqlfence.fences AS f
+		WHERE f.resource OPERATOR(pg_catalog.=) (pass.resource COLLATE pg_catalog."C");
+	ELSE
+		SELECT f.high_water, f.grant_id INTO mark, mark_grant FROM sqlfence.fences AS f
+		WHERE f.resource OPERATOR(pg_catalog.=) (pass.resource COLLATE pg_catalog."C") FOR SHARE;
+		IF mark IS NULL AND pg_catalog.octet_length(pass.resource) OPERATOR(pg_catalog.>=) 1
+				AND pg_catalog.octet_length(pass.resource) OPERATOR(pg_catalog.<=) 255 THEN
+			-- 40001 if there is a mark that the snapshot does not show. What is
+			-- raised below undoes the insert.
+			INSERT INTO sqlfence.fences (resource, high_water, grant_id)
+			VALUES (pass.resource, 1, 0) ON CONFLICT (resource) DO NOTHING;
+		END IF;
+	END IF;
+	IF mark IS NULL OR pass.epoch OPERATOR(pg_catalog.>) mark THEN
+		RAISE EXCEPTION USING ERRCODE = 'SF002', MESSAGE = pg_catalog.format(
+			'sqlfence: unregistered: high_water=%s grant=%s epoch=%s resource=%s',
+			COALESCE(mark, 0), pass.grant_id, pass.epoch, pass.resource);
+	END IF;
+	IF pass.epoch OPERATOR(pg_catalog.=) mark AND pass.grant_id OPERATOR(pg_catalog.=) mark_grant THEN
+		RETURN true;
+	END IF;
+	RAISE EXCEPTION USING ERRCODE = 'SF001', MESSAGE = pg_catalog.format(
+		'sqlfence: fenced: high_water=%s grant=%s epoch=%s resource=%s',
+		mark, pass.grant_id, pass.epoch, pass.resource);
+END
+$sqlfence$;
+
+-- mark returns the mark of a resource, or no row. It waits for nothing.
+CREATE OR REPLACE FUNCTION sqlfence.mark(resource pg_catalog.text)
+RETURNS TABLE (high_water pg_catalog.int8, grant_id pg_catalog.int8)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER ROWS 1 AS $sqlfence$
+#variable_conflict use_column
+BEGIN
+	RETURN QUERY SELECT f.high_water, f.grant_id FROM sqlfence.fences AS f
+	WHERE f.resource OPERATOR(pg_catalog.=) (mark.resource COLLATE pg_catalog."C");
+END
+$sqlfence$;
+
+-- high_water returns the mark's epoch, 0 for a resource never seen.
+CREATE OR REPLACE FUNCTION sqlfence.high_water(resource pg_catalog.text) RETURNS pg_catalog.int8
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
+#variable_conflict use_column
+BEGIN
+	RETURN COALESCE((SELECT f.high_water FROM sqlfence.fences AS f
+		WHERE f.resource OPERATOR(pg_catalog.=) (high_water.resource COLLATE pg_catalog."C")), 0);
+END
+$sqlfence$;
+
+-- check_name raises SF003 unless name is 1 to 255 bytes. Internal.
+CREATE OR REPLACE FUNCTION sqlfence.check_name(what pg_catalog.text, name pg_catalog.text) RETURNS pg_catalog.void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER AS $sqlfence$
+DECLARE
+	bytes pg_catalog.int4 := COALESCE(pg_catalog.octet_length(check_name.name), 0);
+BEGIN
+	IF bytes OPERATOR(pg_catalog.<) 1 OR bytes OPERATOR(pg_catalog.>) 255 THEN
+		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = pg_catalog.format(
+			'sqlfence: invalid input: %s of %s bytes, not of 1 to 255', check_name.what, bytes);
+	END IF;
+END
+$sqlfence$;
+
+-- check_token raises SF003 unless the three could be a token. Internal.
+CREATE OR REPLACE FUNCTION sqlfence.check_token(
+	resource pg_catalog.text, epoch pg_catalog.int8, grant_id pg_catalog.int8
+) RETURNS pg_catalog.void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER AS $sqlfence$
+BEGIN
+	PERFORM sqlfence.check_name('resource', check_token.resource);
+	IF check_token.epoch IS NULL OR check_token.grant_id IS NULL
+			OR check_token.epoch OPERATOR(pg_catalog.<) 1 THEN
+		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = pg_catalog.format(
+			'sqlfence: invalid input: token of epoch %s, grant %s',
+			COALESCE(check_token.epoch::pg_catalog.text, 'null'), COALESCE(check_token.grant_id::pg_catalog.text, 'null'));
+	END IF;
+END
+$sqlfence$;
+
+-- span returns ttl as an interval of seconds alone, which no time zone's change
+-- of hour can stretch (CASES D12), and raises SF003 unless it is 1 ms to 10
+-- years. Internal.
+CREATE OR REPLACE FUNCTION sqlfence.span(ttl pg_catalog.interval) RETURNS pg_catalog.interval
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER AS $sqlfence$
+DECLARE
+	seconds pg_catalog.float8 := pg_catalog.date_part('epoch', span.ttl);
+BEGIN
+	IF seconds OPERATOR(pg_catalog.>=) 0.001::pg_catalog.float8
+			AND seconds OPERATOR(pg_catalog.<=) 315576000::pg_catalog.float8 THEN
+		RETURN pg_catalog.make_interval(secs => seconds);
+	END IF;
+	RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = pg_catalog.format(
+		'sqlfence: invalid input: TTL of %s s is not between 1 ms and 10 years', COALESCE(seconds::pg_catalog.text, 'null'));
+END
+$sqlfence$;
+
+-- new_grant returns a random number other than 0. Internal.
+CREATE OR REPLACE FUNCTION sqlfence.new_grant() RETURNS pg_catalog.int8
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER AS $sqlfence$
+DECLARE
+	n pg_catalog.int8;
+BEGIN
+	LOOP
+		n := pg_catalog.hashtextextended(pg_catalog.gen_random_uuid()::pg_catalog.text COLLATE pg_catalog."C", 0);
+		EXIT WHEN n OPERATOR(pg_catalog.<>) 0;
+	END LOOP;
+	RETURN n;
+END
+$sqlfence$;
+
+-- durable makes the transaction durable before it is acknowledged, where the
+-- setting is otherwise; until its end. A mark that a crash undid would be minted
+-- twice. Internal.
+CREATE OR REPLACE FUNCTION sqlfence.durable() RETURNS pg_catalog.void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER AS $sqlfence$
+BEGIN
+	IF pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'off' THEN
+		PERFORM pg_catalog.set_config('synchronous_commit', 'on', true);
+	END IF;
+END
+$sqlfence$;
+
+-- enter takes the turnstile exclusively and then locks the row of leases, if
+-- there is one. It waits at most for wait in all, and raises 55P03 if that is
+-- spent; 0 means that it does not wait. Internal: see spent.
+--
+-- The SET clause gives lock_timeout back at the end, also inside a transaction of
+-- the caller's, whatever the body sets it to.
+CREATE OR REPLACE FUNCTION sqlfence.enter(resource pg_catalog.text, wait pg_catalog.interval) RETURNS pg_catalog.void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER SET lock_timeout = 0 AS $sqlfence$
+#variable_conflict use_column
+DECLARE
+	key pg_catalog.int8 := pg_catalog.hashtextextended(enter.resource COLLATE pg_catalog."C", 0);
+	key1 pg_catalog.int4 := (key OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4;
+	key2 pg_catalog.int4 := ((key OPERATOR(pg_catalog.<<) 32) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4;
+	start pg_catalog.timestamptz := pg_catalog.clock_timestamp();
+	ms pg_catalog.float8 := pg_catalog.date_part('epoch', enter.wait) OPERATOR(pg_catalog.*) 1000::pg_catalog.float8;
+	rest pg_catalog.float8;
+BEGIN
+	IF ms IS NULL OR ms OPERATOR(pg_catalog.<) 0::pg_catalog.float8 THEN
+		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = 'sqlfence: invalid input: the wait is null or negative';
+	END IF;
+	IF ms OPERATOR(pg_catalog.=) 0::pg_catalog.float8 THEN
+		IF NOT pg_catalog.pg_try_advisory_xact_lock(key1, key2) THEN
+			RAISE EXCEPTION USING ERRCODE = '55P03', MESSAGE = 'sqlfence: the turnstile is not free';
+		END IF;
+		PERFORM FROM sqlfence.leases AS l
+		WHERE l.resource OPERATOR(pg_catalog.=) (enter.resource COLLATE pg_catalog."C") FOR UPDATE NOWAIT;
+		RETURN;
+	END IF;
+	-- lock_timeout is a number of milliseconds of 31 bits, and 0 would mean for ever.
+	PERFORM pg_catalog.set_config('lock_timeout',
+		GREATEST(1, LEAST(2147483647::pg_catalog.float8, pg_catalog.ceil(ms)))::pg_catalog.int4::pg_catalog.text, true);
+	PERFORM pg_catalog.pg_advisory_xact_lock(key1, key2);
+	rest := ms OPERATOR(pg_catalog.-) (1000::pg_catalog.float8 OPERATOR(pg_catalog.*)
+		pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) start));
+	PERFORM pg_catalog.set_config('lock_timeout',
+		GREATEST(1, LEAST(2147483647::pg_catalog.float8, pg_catalog.ceil(rest)))::pg_catalog.int4::pg_catalog.text, true);
+	PERFORM FROM sqlfence.leases AS l
+	WHERE l.resource OPERATOR(pg_catalog.=) (enter.resource COLLATE pg_catalog."C") FOR UPDATE;
+END
+$sqlfence$;
+
+-- spent raises the error of a spent wait. Internal.
+CREATE OR REPLACE FUNCTION sqlfence.spent(resource pg_catalog.text) RETURNS pg_catalog.void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER AS $sqlfence$
+BEGIN
+	RAISE EXCEPTION USING ERRCODE = '57014', DETAIL = 'sqlfence: wait bound spent',
+		MESSAGE = pg_catalog.format('sqlfence: wait bound spent: open guarded transactions hold the fence: resource=%s',
+			spent.resource),
+		HINT = 'SELECT * FROM sqlfence.blockers(resource) names them.';
+END
+$sqlfence$;
+
+-- unseen raises 40001 if there is a lease that the snapshot of a REPEATABLE READ
+-- or SERIALIZABLE transaction does not show, and leaves nothing behind. Internal.
+CREATE OR REPLACE FUNCTION sqlfence.unseen(resource pg_catalog.text) RETURNS pg_catalog.void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER AS $sqlfence$
+#variable_conflict use_column
+BEGIN
+	INSERT INTO sqlfence.leases (resource, epoch, grant_id) VALUES (unseen.resource, 1, 0)
+	ON CONFLICT (resource) DO NOTHING;
+	RAISE EXCEPTION USING ERRCODE = 'SF000', MESSAGE = 'sqlfence: undo';
+EXCEPTION WHEN SQLSTATE 'SF000' THEN
+	NULL;
+END
+$sqlfence$;
+
+-- judge says what a claim of owner to a lease is worth at the instant now:
+-- not_owner, lapsed, epoch_mismatch or ok, in this order. Internal.
+CREATE OR REPLACE FUNCTION sqlfence.judge(
+	now pg_catalog.timestamptz, owner pg_catalog.text, epoch pg_catalog.int8, grant_id pg_catalog.int8,
+	lease_owner pg_catalog.text, lease_epoch pg_catalog.int8, lease_grant pg_catalog.int8,
+	lease_expires pg_catalog.timestamptz, mark pg_catalog.int8, mark_grant pg_catalog.int8
+) RETURNS pg_catalog.text
+LANGUAGE plpgsql IMMUTABLE PARALLEL UNSAFE SECURITY INVOKER AS $sqlfence$
+BEGIN
+	IF lease_owner IS NULL
+			OR (lease_owner COLLATE pg_catalog."C") OPERATOR(pg_catalog.<>) (judge.owner COLLATE pg_catalog."C") THEN
+		RETURN 'not_owner';
+	ELSIF lease_expires OPERATOR(pg_catalog.<=) judge.now THEN
+		RETURN 'lapsed';
+	ELSIF lease_epoch OPERATOR(pg_catalog.=) judge.epoch AND lease_grant OPERATOR(pg_catalog.=) judge.grant_id
+			AND mark OPERATOR(pg_catalog.=) judge.epoch AND mark_grant OPERATOR(pg_catalog.=) judge.grant_id THEN
+		RETURN 'ok';
+	END IF;
+	RETURN 'epoch_mismatch';
+END
+$sqlfence$;
+
+-- renew_one is renew without its checks of the input. With skip it reports busy
+-- where another transaction has the row locked. Internal.
+CREATE OR REPLACE FUNCTION sqlfence.renew_one(
+	resource pg_catalog.text, owner pg_catalog.text, epoch pg_catalog.int8, grant_id pg_catalog.int8,
+	ttl pg_catalog.interval, skip pg_catalog.bool,
+	OUT outcome pg_catalog.text, OUT expires_at pg_catalog.timestamptz,
+	OUT holder pg_catalog.text, OUT lease_epoch pg_catalog.int8, OUT high_water pg_catalog.int8
+) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER AS $sqlfence$
+#variable_conflict use_column
+DECLARE
+	fresh pg_catalog.bool := pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed';
+	lease_grant pg_catalog.int8;
+	lease_expires pg_catalog.timestamptz;
+	mark_grant pg_catalog.int8;
+	locked pg_catalog.bool;
+	now pg_catalog.timestamptz;
+BEGIN
+	-- The row as it was last committed: a refusal takes no lock.
+	SELECT l.owner, l.epoch, l.grant_id, l.expires_at, f.high_water, f.grant_id
+	INTO holder, lease_epoch, lease_grant, lease_expires, high_water, mark_grant
+	FROM sqlfence.leases AS l
+	LEFT JOIN sqlfence.fences AS f ON f.resource OPERATOR(pg_catalog.=) l.resource
+	WHERE l.resource OPERATOR(pg_catalog.=) (renew_one.resource COLLATE pg_catalog."C");
+	IF fresh THEN
+		outcome := sqlfence.judge(pg_catalog.clock_timestamp(), renew_one.owner, renew_one.epoch, renew_one.grant_id,
+			holder, lease_epoch, lease_grant, lease_expires, high_water, mark_grant);
+		IF outcome OPERATOR(pg_catalog.<>) 'ok' THEN
+			RETURN;
+		END IF;
+	ELSIF lease_epoch IS NULL THEN
+		PERFORM sqlfence.unseen(renew_one.resource);
+		outcome := 'not_owner';
+		RETURN;
+	END IF;
+
+	IF renew_one.skip THEN
+		SELECT true INTO locked FROM sqlfence.leases AS l
+		WHERE l.resource OPERATOR(pg_catalog.=) (renew_one.resource COLLATE pg_catalog."C") FOR UPDATE SKIP LOCKED;
+		IF locked IS NULL THEN
+			outcome := 'busy';
+			RETURN;
+		END IF;
+	ELSE
+		PERFORM FROM sqlfence.leases AS l
+		WHERE l.resource OPERATOR(pg_catalog.=) (renew_one.resource COLLATE pg_catalog."C") FOR UPDATE;
+	END IF;
+	SELECT l.owner, l.epoch, l.grant_id, l.expires_at INTO holder, lease_epoch, lease_grant, lease_expires
+	FROM sqlfence.leases AS l
+	WHERE l.resource OPERATOR(pg_catalog.=) (renew_one.resource COLLATE pg_catalog."C");
+	IF fresh THEN
+		SELECT f.high_water, f.grant_id INTO high_water, mark_grant FROM sqlfence.fences AS f
+		WHERE f.resource OPERATOR(pg_catalog.=) (renew_one.resource COLLATE pg_catalog."C");
+	ELSE
+		SELECT f.high_water, f.grant_id INTO high_water, mark_grant FROM sqlfence.fences AS f
+		WHERE f.resource OPERATOR(pg_catalog.=) (renew_one.resource COLLATE pg_catalog."C") FOR SHARE;
+	END IF;
+	now := pg_catalog.clock_timestamp();
+	outcome := sqlfence.judge(now, renew_one.owner, renew_one.epoch, renew_one.grant_id,
+		holder, lease_epoch, lease_grant, lease_expires, high_water, mark_grant);
+	IF outcome OPERATOR(pg_catalog.=) 'ok' THEN
+		expires_at := now OPERATOR(pg_catalog.+) renew_one.ttl;
+		UPDATE sqlfence.leases AS l SET expires_at = renew_one.expires_at
+		WHERE l.resource OPERATOR(pg_catalog.=) (renew_one.resource COLLATE pg_catalog."C");
+	END IF;
+END
+$sqlfence$;
+
+-- acquire makes one attempt to own a resource until ttl from now. It does not wait
+-- for a live holder; it waits at most for wait for open guarded transactions
+-- of the former owner (0: not at all), else 57014.
+--   outcome   ok: epoch, grant_id and expires_at are the new lease's
+--             held: holder and remaining tell by whom and for how long; nothing
+--             was written and no lock is kept
+--   reentry   what happens where owner itself is the holder: new (a new epoch,
+--             which fences the old token), refuse (held), extend (the token is
+--             kept and the expiry moves)
+--   request   the grant to use, for a caller that may have to abandon it; null
+--             for a new one
+-- The lease is safe to use once the transaction has committed, not before.
+CREATE OR REPLACE FUNCTION sqlfence.acquire(
+	resource pg_catalog.text, owner pg_catalog.text, ttl pg_catalog.interval,
+	wait pg_catalog.interval DEFAULT '10 s'::pg_catalog.interval,
+	reentry pg_catalog.text DEFAULT 'new'::pg_catalog.text,
+	request pg_catalog.int8 DEFAULT NULL::pg_catalog.int8,
+	OUT outcome pg_catalog.text, OUT epoch pg_catalog.int8, OUT grant_id pg_catalog.int8,
+	OUT expires_at pg_catalog.timestamptz, OUT holder pg_catalog.text, OUT remaining pg_catalog.interval
+) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
+#variable_conflict use_column
+DECLARE
+	fresh pg_catalog.bool := pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed';
+	life pg_catalog.interval := sqlfence.span(acquire.ttl);
+	now pg_catalog.timestamptz;
+	lease_epoch pg_catalog.int8;
+	lease_grant pg_catalog.int8;
+	lease_expires pg_catalog.timestamptz;
+	mark pg_catalog.int8;
+	mark_grant pg_catalog.int8;
+	floor pg_catalog.int8;
+	top pg_catalog.int8;
+	mine pg_catalog.bool;
+BEGIN
+	PERFORM sqlfence.check_name('resource', acquire.resource);
+	PERFORM sqlfence.check_name('owner', acquire.owner);
+	IF acquire.reentry IS NULL OR (acquire.reentry OPERATOR(pg_catalog.<>) 'new'
+			AND acquire.reentry OPERATOR(pg_catalog.<>) 'refuse' AND acquire.reentry OPERATOR(pg_catalog.<>) 'extend') THEN
+		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = 'sqlfence: invalid input: reentry is not new, refuse or extend';
+	END IF;
+	IF acquire.request OPERATOR(pg_catalog.=) 0 THEN
+		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = 'sqlfence: invalid input: request 0';
+	END IF;
+	IF acquire.wait IS NULL OR acquire.wait OPERATOR(pg_catalog.<) '0'::pg_catalog.interval THEN
+		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = 'sqlfence: invalid input: the wait is null or negative';
+	END IF;
+
+	-- First without a lock, so that those who poll a held resource disturb nobody.
+	SELECT l.owner, l.epoch, l.grant_id, l.expires_at INTO holder, lease_epoch, lease_grant, lease_expires
+	FROM sqlfence.leases AS l
+	WHERE l.resource OPERATOR(pg_catalog.=) (acquire.resource COLLATE pg_catalog."C");
+	now := pg_catalog.clock_timestamp();
+	IF holder IS NOT NULL AND lease_expires OPERATOR(pg_catalog.>) now THEN
+		mine := (holder COLLATE pg_catalog."C") OPERATOR(pg_catalog.=) (acquire.owner COLLATE pg_catalog."C")
+			AND acquire.reentry OPERATOR(pg_catalog.<>) 'refuse';
+		IF NOT mine THEN
+			outcome := 'held';
+			remaining := lease_expires OPERATOR(pg_catalog.-) now;
+			RETURN;
+		END IF;
+		IF acquire.reentry OPERATOR(pg_catalog.=) 'extend' THEN
+			-- A renewal: it does not have to wait for the owner's own guarded writes.
+			SELECT r.outcome, r.expires_at INTO outcome, expires_at
+			FROM sqlfence.renew_one(acquire.resource, acquire.owner, lease_epoch, lease_grant, life, true) AS r;
+			IF outcome OPERATOR(pg_catalog.=) 'ok' THEN
+				epoch := lease_epoch;
+				grant_id := lease_grant;
+				holder := NULL;
+				remaining := life;
+				RETURN;
+			END IF;
+			outcome := NULL;
+			expires_at := NULL;
+		END IF;
+	END IF;
+
+	BEGIN
+		PERFORM sqlfence.enter(acquire.resource, acquire.wait);
+		-- All reads from here on are later statements than the lock.
+		SELECT l.owner, l.epoch, l.grant_id, l.expires_at INTO holder, lease_epoch, lease_grant, lease_expires
+		FROM sqlfence.leases AS l
+		WHERE l.resource OPERATOR(pg_catalog.=) (acquire.resource COLLATE pg_catalog."C");
+		IF fresh THEN
+			SELECT f.high_water, f.grant_id INTO mark, mark_grant FROM sqlfence.fences AS f
+			WHERE f.resource OPERATOR(pg_catalog.=) (acquire.resource COLLATE pg_catalog."C");
+			SELECT m.floor INTO floor FROM sqlfence.meta AS m;
+		ELSE
+			SELECT f.high_water, f.grant_id INTO mark, mark_grant FROM sqlfence.fences AS f
+			WHERE f.resource OPERATOR(pg_catalog.=) (acquire.resource COLLATE pg_catalog."C") FOR UPDATE;
+			SELECT m.floor INTO floor FROM sqlfence.meta AS m FOR SHARE;
+		END IF;
+		IF floor IS NULL THEN
+			RAISE EXCEPTION USING ERRCODE = 'SF005', MESSAGE = 'sqlfence: the row of sqlfence.meta is missing';
+		END IF;
+		now := pg_catalog.clock_timestamp();
+		mine := false;
+		IF holder IS NOT NULL AND lease_expires OPERATOR(pg_catalog.>) now THEN
+			mine := (holder COLLATE pg_catalog."C") OPERATOR(pg_catalog.=) (acquire.owner COLLATE pg_catalog."C")
+				AND acquire.reentry OPERATOR(pg_catalog.<>) 'refuse';
+			IF NOT mine THEN
+				RAISE EXCEPTION USING ERRCODE = 'SF000', MESSAGE = 'sqlfence: undo';
+			END IF;
+		END IF;
+		IF acquire.request IS NOT NULL THEN
+			-- Whoever abandons this request inserts the same key: one of the two
+			-- waits for the other and then sees it, under any isolation level.
+			INSERT INTO sqlfence.abandoned (request, at) VALUES (acquire.request, now)
+			ON CONFLICT (request) DO NOTHING;
+			IF NOT FOUND THEN
+				RAISE EXCEPTION USING ERRCODE = '57014', MESSAGE = 'sqlfence: the request to acquire was abandoned';
+			END IF;
+			DELETE FROM sqlfence.abandoned AS a WHERE a.request OPERATOR(pg_catalog.=) acquire.request;
+		END IF;
+		expires_at := now OPERATOR(pg_catalog.+) life;
+		IF mine AND acquire.reentry OPERATOR(pg_catalog.=) 'extend'
+				AND mark OPERATOR(pg_catalog.=) lease_epoch AND mark_grant OPERATOR(pg_catalog.=) lease_grant THEN
+			epoch := lease_epoch;
+			grant_id := lease_grant;
+			UPDATE sqlfence.leases AS l SET expires_at = acquire.expires_at
+			WHERE l.resource OPERATOR(pg_catalog.=) (acquire.resource COLLATE pg_catalog."C");
+		ELSE
+			top := GREATEST(COALESCE(lease_epoch, 0), COALESCE(mark, 0), floor);
+			IF top OPERATOR(pg_catalog.=) 9223372036854775807 THEN
+				RAISE EXCEPTION USING ERRCODE = 'SF004', MESSAGE = pg_catalog.format(
+					'sqlfence: epochs exhausted: resource=%s', acquire.resource);
+			END IF;
+			epoch := top OPERATOR(pg_catalog.+) 1;
+			grant_id := COALESCE(acquire.request, sqlfence.new_grant());
+			PERFORM sqlfence.durable();
+			INSERT INTO sqlfence.leases AS l (resource, owner, epoch, grant_id, expires_at, freed_at)
+			VALUES (acquire.resource, acquire.owner, acquire.epoch, acquire.grant_id, acquire.expires_at, NULL)
+			ON CONFLICT (resource) DO UPDATE SET owner = EXCLUDED.owner, epoch = EXCLUDED.epoch,
+				grant_id = EXCLUDED.grant_id, expires_at = EXCLUDED.expires_at, freed_at = NULL;
+			INSERT INTO sqlfence.fences AS f (resource, high_water, grant_id)
+			VALUES (acquire.resource, acquire.epoch, acquire.grant_id)
+			ON CONFLICT (resource) DO UPDATE SET high_water = EXCLUDED.high_water, grant_id = EXCLUDED.grant_id;
+		END IF;
+		outcome := 'ok';
+		holder := NULL;
+		remaining := life;
+	EXCEPTION
+		WHEN lock_not_available THEN
+			PERFORM sqlfence.spent(acquire.resource);
+		WHEN SQLSTATE 'SF000' THEN
+			-- The locks are given back with the block, also inside a caller's transaction.
+			outcome := 'held';
+			remaining := lease_expires OPERATOR(pg_catalog.-) now;
+	END;
+END
+$sqlfence$;
+
+-- abandon makes sure that a request to acquire (the grant it asked for) does not
+-- take effect any more: a lease that it was granted is released, and if it is
+-- still on its way it will be refused. outcome: released, or ok where there was
+-- no such lease. It waits at most for wait, else 57014.
+CREATE OR REPLACE FUNCTION sqlfence.abandon(
+	resource pg_catalog.text, request pg_catalog.int8,
+	wait pg_catalog.interval DEFAULT '1 s'::pg_catalog.interval,
+	OUT outcome pg_catalog.text
+) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET lock_timeout = 0 AS $sqlfence$
+#variable_conflict use_column
+DECLARE
+	ms pg_catalog.float8 := pg_catalog.date_part('epoch', abandon.wait) OPERATOR(pg_catalog.*) 1000::pg_catalog.float8;
+	lease_owner pg_catalog.text;
+	lease_epoch pg_catalog.int8;
+	lease_grant pg_catalog.int8;
+BEGIN
+	PERFORM sqlfence.check_token(abandon.resource, 1::pg_catalog.int8, abandon.request);
+	IF ms IS NULL OR ms OPERATOR(pg_catalog.<) 0::pg_catalog.float8 THEN
+		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = 'sqlfence: invalid input: the wait is null or negative';
+	END IF;
+	PERFORM pg_catalog.set_config('lock_timeout',
+		GREATEST(1, LEAST(2147483647::pg_catalog.float8, pg_catalog.ceil(ms)))::pg_catalog.int4::pg_catalog.text, true);
+	outcome := 'ok';
+	BEGIN
+		INSERT INTO sqlfence.abandoned (request, at) VALUES (abandon.request, pg_catalog.clock_timestamp())
+		ON CONFLICT (request) DO NOTHING;
+		SELECT l.owner, l.epoch, l.grant_id INTO lease_owner, lease_epoch, lease_grant FROM sqlfence.leases AS l
+		WHERE l.resource OPERATOR(pg_catalog.=) (abandon.resource COLLATE pg_catalog."C") FOR UPDATE;
+		IF lease_epoch IS NULL THEN
+			PERFORM sqlfence.unseen(abandon.resource);
+		END IF;
+	EXCEPTION WHEN lock_not_available THEN
+		PERFORM sqlfence.spent(abandon.resource);
+	END;
+	IF lease_owner IS NOT NULL AND lease_grant OPERATOR(pg_catalog.=) abandon.request THEN
+		SELECT r.outcome INTO outcome
+		FROM sqlfence.release(abandon.resource, lease_owner, lease_epoch, lease_grant, abandon.wait) AS r;
+		outcome := 'released';
+	END IF;
+END
+$sqlfence$;
+
+-- renew moves the expiry of a lease to ttl from now. It waits at most for wait for
+-- another transaction that has the lease's row locked (0: not at all); it never
+-- waits for guarded transactions. Its commit is as durable as the session's
+-- setting makes it.
+--   outcome   ok: expires_at is the new expiry
+--             not_owner, lapsed, epoch_mismatch: lost; holder, lease_epoch and
+--             high_water tell what was found
+--             busy: the wait is spent and nothing is known
+CREATE OR REPLACE FUNCTION sqlfence.renew(
+	resource pg_catalog.text, owner pg_catalog.text, epoch pg_catalog.int8, grant_id pg_catalog.int8,
+	ttl pg_catalog.interval, wait pg_catalog.interval DEFAULT '1 s'::pg_catalog.interval,
+	OUT outcome pg_catalog.text, OUT expires_at pg_catalog.timestamptz,
+	OUT holder pg_catalog.text, OUT lease_epoch pg_catalog.int8, OUT high_water pg_catalog.int8
+) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET lock_timeout = 0 AS $sqlfence$
+#variable_conflict use_column
+DECLARE
+	life pg_catalog.interval := sqlfence.span(renew.ttl);
+	ms pg_catalog.float8 := pg_catalog.date_part('epoch', renew.wait) OPERATOR(pg_catalog.*) 1000::pg_catalog.float8;
+BEGIN
+	PERFORM sqlfence.check_token(renew.resource, renew.epoch, renew.grant_id);
+	PERFORM sqlfence.check_name('owner', renew.owner);
+	IF ms IS NULL OR ms OPERATOR(pg_catalog.<) 0::pg_catalog.float8 THEN
+		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = 'sqlfence: invalid input: the wait is null or negative';
+	END IF;
+	PERFORM pg_catalog.set_config('lock_timeout',
+		GREATEST(1, LEAST(2147483647::pg_catalog.float8, pg_catalog.ceil(ms)))::pg_catalog.int4::pg_catalog.text, true);
+	BEGIN
+		SELECT r.outcome, r.expires_at, r.holder, r.lease_epoch, r.high_water
+		INTO outcome, expires_at, holder, lease_epoch, high_water
+		FROM sqlfence.renew_one(renew.resource, renew.owner, renew.epoch, renew.grant_id, life,
+			ms OPERATOR(pg_catalog.=) 0::pg_catalog.float8) AS r;
+	EXCEPTION WHEN lock_not_available THEN
+		outcome := 'busy';
+	END;
+END
+$sqlfence$;
+
+-- renew_batch renews many leases in one statement, each as renew does with a wait
+-- of 0, in the order of the resources' names, so that two batches never wait for
+-- each other in a circle; position is the place in the arrays, from 1. All arrays
+-- are of one length and hold no null.
+CREATE OR REPLACE FUNCTION sqlfence.renew_batch(
+	resources pg_catalog.text[], owners pg_catalog.text[], epochs pg_catalog.int8[], grant_ids pg_catalog.int8[],
+	ttls pg_catalog.interval[]
+) RETURNS TABLE (
+	"position" pg_catalog.int8, outcome pg_catalog.text, expires_at pg_catalog.timestamptz,
+	holder pg_catalog.text, lease_epoch pg_catalog.int8, high_water pg_catalog.int8
+) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
+#variable_conflict use_column
+DECLARE
+	n pg_catalog.int4 := pg_catalog.cardinality(renew_batch.resources);
+	r_resource pg_catalog.text;
+	r_owner pg_catalog.text;
+	r_epoch pg_catalog.int8;
+	r_grant pg_catalog.int8;
+	r_life pg_catalog.interval;
+BEGIN
+	IF n OPERATOR(pg_catalog.=) pg_catalog.cardinality(renew_batch.owners)
+			AND n OPERATOR(pg_catalog.=) pg_catalog.cardinality(renew_batch.epochs)
+			AND n OPERATOR(pg_catalog.=) pg_catalog.cardinality(renew_batch.grant_ids)
+			AND n OPERATOR(pg_catalog.=) pg_catalog.cardinality(renew_batch.ttls) THEN
+	ELSE
+		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = 'sqlfence: invalid input: arrays that are null or differ in length';
+	END IF;
+	FOR r_resource, r_owner, r_epoch, r_grant, r_life, "position" IN
+		SELECT c.resource, c.owner, c.epoch, c.grant_id, c.ttl, c.ordinality
+		FROM ROWS FROM (pg_catalog.unnest(renew_batch.resources), pg_catalog.unnest(renew_batch.owners),
+			pg_catalog.unnest(renew_batch.epochs), pg_catalog.unnest(renew_batch.grant_ids),
+			pg_catalog.unnest(renew_batch.ttls))
+			WITH ORDINALITY AS c (resource, owner, epoch, grant_id, ttl, ordinality)
+		ORDER BY c.resource COLLATE pg_catalog."C"
+	LOOP
+		PERFORM sqlfence.check_token(r_resource, r_epoch, r_grant);
+		PERFORM sqlfence.check_name('owner', r_owner);
+		r_life := sqlfence.span(r_life);
+		SELECT r.outcome, r.expires_at, r.holder, r.lease_epoch, r.high_water
+		INTO outcome, expires_at, holder, lease_epoch, high_water
+		FROM sqlfence.renew_one(r_resource, r_owner, r_epoch, r_grant, r_life, true) AS r;
+		RETURN NEXT;
+	END LOOP;
+END
+$sqlfence$;
+
+-- release makes a resource FREE. Epoch and mark grow by one and the mark gets a
+-- grant that nobody has, so that no token passes any more (at the largest epoch
+-- only the grant changes). It waits at most for wait for the owner's own open
+-- guarded transactions (0: not at all), else 57014. outcome: ok; not_owner,
+-- lapsed, epoch_mismatch as renew, with nothing written and no lock kept.
+CREATE OR REPLACE FUNCTION sqlfence.release(
+	resource pg_catalog.text, owner pg_catalog.text, epoch pg_catalog.int8, grant_id pg_catalog.int8,
+	wait pg_catalog.interval DEFAULT '10 s'::pg_catalog.interval,
+	OUT outcome pg_catalog.text,
+	OUT holder pg_catalog.text, OUT lease_epoch pg_catalog.int8, OUT high_water pg_catalog.int8
+) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
+#variable_conflict use_column
+DECLARE
+	fresh pg_catalog.bool := pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed';
+	lease_grant pg_catalog.int8;
+	lease_expires pg_catalog.timestamptz;
+	mark_grant pg_catalog.int8;
+	next_grant pg_catalog.int8;
+	now pg_catalog.timestamptz;
+BEGIN
+	PERFORM sqlfence.check_token(release.resource, release.epoch, release.grant_id);
+	PERFORM sqlfence.check_name('owner', release.owner);
+	IF release.wait IS NULL OR release.wait OPERATOR(pg_catalog.<) '0'::pg_catalog.interval THEN
+		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = 'sqlfence: invalid input: the wait is null or negative';
+	END IF;
+	SELECT l.owner, l.epoch, l.grant_id, l.expires_at, f.high_water, f.grant_id
+	INTO holder, lease_epoch, lease_grant, lease_expires, high_water, mark_grant
+	FROM sqlfence.leases AS l
+	LEFT JOIN sqlfence.fences AS f ON f.resource OPERATOR(pg_catalog.=) l.resource
+	WHERE l.resource OPERATOR(pg_catalog.=) (release.resource COLLATE pg_catalog."C");
+	IF fresh THEN
+		outcome := sqlfence.judge(pg_catalog.clock_timestamp(), release.owner, release.epoch, release.grant_id,
+			holder, lease_epoch, lease_grant, lease_expires, high_water, mark_grant);
+		IF outcome OPERATOR(pg_catalog.<>) 'ok' THEN
+			RETURN;
+		END IF;
+	ELSIF lease_epoch IS NULL THEN
+		PERFORM sqlfence.unseen(release.resource);
+		outcome := 'not_owner';
+		RETURN;
+	END IF;
+
+	BEGIN
+		PERFORM sqlfence.enter(release.resource, release.wait);
+		SELECT l.owner, l.epoch, l.grant_id, l.expires_at INTO holder, lease_epoch, lease_grant, lease_expires
+		FROM sqlfence.leases AS l
+		WHERE l.resource OPERATOR(pg_catalog.=) (release.resource COLLATE pg_catalog."C");
+		IF fresh THEN
+			SELECT f.high_water, f.grant_id INTO high_water, mark_grant FROM sqlfence.fences AS f
+			WHERE f.resource OPERATOR(pg_catalog.=) (release.resource COLLATE pg_catalog."C");
+		ELSE
+			SELECT f.high_water, f.grant_id INTO high_water, mark_grant FROM sqlfence.fences AS f
+			WHERE f.resource OPERATOR(pg_catalog.=) (release.resource COLLATE pg_catalog."C") FOR UPDATE;
+		END IF;
+		now := pg_catalog.clock_timestamp();
+		outcome := sqlfence.judge(now, release.owner, release.epoch, release.grant_id,
+			holder, lease_epoch, lease_grant, lease_expires, high_water, mark_grant);
+		IF outcome OPERATOR(pg_catalog.<>) 'ok' THEN
+			RAISE EXCEPTION USING ERRCODE = 'SF000', MESSAGE = 'sqlfence: undo';
+		END IF;
+		lease_epoch := lease_epoch OPERATOR(pg_catalog.+)
+			CASE WHEN lease_epoch OPERATOR(pg_catalog.<) 9223372036854775807 THEN 1 ELSE 0 END;
+		next_grant := sqlfence.new_grant();
+		PERFORM sqlfence.durable();
+		UPDATE sqlfence.leases AS l SET owner = NULL, expires_at = NULL, freed_at = now,
+			epoch = release.lease_epoch, grant_id = next_grant
+		WHERE l.resource OPERATOR(pg_catalog.=) (release.resource COLLATE pg_catalog."C");
+		UPDATE sqlfence.fences AS f SET high_water = release.lease_epoch, grant_id = next_grant
+		WHERE f.resource OPERATOR(pg_catalog.=) (release.resource COLLATE pg_catalog."C");
+		high_water := lease_epoch;
+		holder := NULL;
+	EXCEPTION
+		WHEN lock_not_available THEN
+			PERFORM sqlfence.spent(release.resource);
+		WHEN SQLSTATE 'SF000' THEN
+			NULL;
+	END;
+END
+$sqlfence$;
+
+-- advance raises the mark to a token issued elsewhere. What it returns is the mark
+-- afterwards: the token's own, or, with nothing written, the one that fences it.
+-- It waits at most for wait for open guarded transactions (0: not at all), else
+-- 57014. A token with a grant, at or below the floor of purge, for a resource
+-- without a mark counts as fenced by the floor: it may have been minted here.
+CREATE OR REPLACE FUNCTION sqlfence.advance(
+	resource pg_catalog.text, epoch pg_catalog.int8, grant_id pg_catalog.int8,
+	wait pg_catalog.interval DEFAULT '10 s'::pg_catalog.interval,
+	OUT high_water pg_catalog.int8, OUT mark_grant pg_catalog.int8
+) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
+#variable_conflict use_column
+DECLARE
+	fresh pg_catalog.bool := pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed';
+	floor pg_catalog.int8;
+BEGIN
+	PERFORM sqlfence.check_token(advance.resource, advance.epoch, advance.grant_id);
+	IF advance.wait IS NULL OR advance.wait OPERATOR(pg_catalog.<) '0'::pg_catalog.interval THEN
+		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = 'sqlfence: invalid input: the wait is null or negative';
+	END IF;
+	SELECT f.high_water, f.grant_id INTO high_water, mark_grant FROM sqlfence.fences AS f
+	WHERE f.resource OPERATOR(pg_catalog.=) (advance.resource COLLATE pg_catalog."C");
+	-- A mark never goes back, so that even an old snapshot is right about a lower token.
+	IF high_water OPERATOR(pg_catalog.>) advance.epoch
+			OR (fresh AND high_water OPERATOR(pg_catalog.=) advance.epoch) THEN
+		RETURN;
+	END IF;
+
+	BEGIN
+		PERFORM sqlfence.enter(advance.resource, advance.wait);
+		IF fresh THEN
+			SELECT f.high_water, f.grant_id INTO high_water, mark_grant FROM sqlfence.fences AS f
+			WHERE f.resource OPERATOR(pg_catalog.=) (advance.resource COLLATE pg_catalog."C");
+			SELECT m.floor INTO floor FROM sqlfence.meta AS m;
+		ELSE
+			SELECT f.high_water, f.grant_id INTO high_water, mark_grant FROM sqlfence.fences AS f
+			WHERE f.resource OPERATOR(pg_catalog.=) (advance.resource COLLATE pg_catalog."C") FOR UPDATE;
+			SELECT m.floor INTO floor FROM sqlfence.meta AS m FOR SHARE;
+		END IF;
+		IF floor IS NULL THEN
+			RAISE EXCEPTION USING ERRCODE = 'SF005', MESSAGE = 'sqlfence: the row of sqlfence.meta is missing';
+		END IF;
+		IF high_water IS NULL AND advance.grant_id OPERATOR(pg_catalog.<>) 0
+				AND advance.epoch OPERATOR(pg_catalog.<=) floor THEN
+			high_water := floor;
+			mark_grant := 0;
+			IF NOT fresh THEN
+				PERFORM sqlfence.unseen(advance.resource);
+			END IF;
+			RAISE EXCEPTION USING ERRCODE = 'SF000', MESSAGE = 'sqlfence: undo';
+		END IF;
+		IF high_water OPERATOR(pg_catalog.>=) advance.epoch THEN
+			RAISE EXCEPTION USING ERRCODE = 'SF000', MESSAGE = 'sqlfence: undo';
+		END IF;
+		PERFORM sqlfence.durable();
+		INSERT INTO sqlfence.fences AS f (resource, high_water, grant_id, advanced)
+		VALUES (advance.resource, advance.epoch, advance.grant_id, true)
+		ON CONFLICT (resource) DO UPDATE SET high_water = EXCLUDED.high_water, grant_id = EXCLUDED.grant_id,
+			advanced = true;
+		high_water := advance.epoch;
+		mark_grant := advance.grant_id;
+	EXCEPTION
+		WHEN lock_not_available THEN
+			PERFORM sqlfence.spent(advance.resource);
+		WHEN SQLSTATE 'SF000' THEN
+			NULL;
+	END;
+END
+$sqlfence$;
+
+-- inspect returns the state of a resource in one row, waiting for no lock: status
+-- is free, held or lapsed; a resource never seen is free, with epoch and
+-- high_water 0. What it finds may be old when it arrives.
+CREATE OR REPLACE FUNCTION sqlfence.inspect(
+	resource pg_catalog.text,
+	OUT status pg_catalog.text, OUT owner pg_catalog.text, OUT epoch pg_catalog.int8,
+	OUT high_water pg_catalog.int8, OUT expires_at pg_catalog.timestamptz, OUT remaining pg_catalog.interval
+) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
+#variable_conflict use_column
+DECLARE
+	now pg_catalog.timestamptz;
+BEGIN
+	-- One statement, so that lease and mark are of one moment.
+	SELECT l.owner, COALESCE(l.epoch, 0), COALESCE(f.high_water, 0), l.expires_at
+	INTO owner, epoch, high_water, expires_at
+	FROM (SELECT inspect.resource COLLATE pg_catalog."C" AS resource) AS r
+	LEFT JOIN sqlfence.leases AS l ON l.resource OPERATOR(pg_catalog.=) r.resource
+	LEFT JOIN sqlfence.fences AS f ON f.resource OPERATOR(pg_catalog.=) r.resource;
+	now := pg_catalog.clock_timestamp();
+	remaining := pg_catalog.make_interval();
+	IF owner IS NULL THEN
+		status := 'free';
+	ELSIF expires_at OPERATOR(pg_catalog.>) now THEN
+		status := 'held';
+		remaining := expires_at OPERATOR(pg_catalog.-) now;
+	ELSE
+		status := 'lapsed';
+	END IF;
+END
+$sqlfence$;
+
+-- inspect_prefix returns the state of up to max_rows resources whose names begin
+-- with prefix and come after the name after, in the order of the names' bytes:
+-- to page on, give the last name of the page before.
+CREATE OR REPLACE FUNCTION sqlfence.inspect_prefix(
+	prefix pg_catalog.text, after pg_catalog.text DEFAULT ''::pg_catalog.text,
+	max_rows pg_catalog.int8 DEFAULT 1000::pg_catalog.int8
+) RETURNS TABLE (
+	resource pg_catalog.text, status pg_catalog.text, owner pg_catalog.text, epoch pg_catalog.int8,
+	high_water pg_catalog.int8, expires_at pg_catalog.timestamptz, remaining pg_catalog.interval
+) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
+#variable_conflict use_column
+DECLARE
+	now pg_catalog.timestamptz := pg_catalog.clock_timestamp();
+BEGIN
+	RETURN QUERY
+	SELECT n.resource::pg_catalog.text,
+		CASE WHEN l.owner IS NULL THEN 'free' WHEN l.expires_at OPERATOR(pg_catalog.>) now THEN 'held' ELSE 'lapsed' END,
+		l.owner::pg_catalog.text, COALESCE(l.epoch, 0), COALESCE(f.high_water, 0), l.expires_at,
+		CASE WHEN l.expires_at OPERATOR(pg_catalog.>) now THEN l.expires_at OPERATOR(pg_catalog.-) now
+			ELSE pg_catalog.make_interval() END
+	FROM (
+		SELECT a.resource FROM sqlfence.leases AS a
+		WHERE a.resource OPERATOR(pg_catalog.>=) (inspect_prefix.prefix COLLATE pg_catalog."C")
+			AND a.resource OPERATOR(pg_catalog.>) (inspect_prefix.after COLLATE pg_catalog."C")
+			AND pg_catalog.starts_with(a.resource, inspect_prefix.prefix COLLATE pg_catalog."C")
+		UNION
+		SELECT b.resource FROM sqlfence.fences AS b
+		WHERE b.resource OPERATOR(pg_catalog.>=) (inspect_prefix.prefix COLLATE pg_catalog."C")
+			AND b.resource OPERATOR(pg_catalog.>) (inspect_prefix.after COLLATE pg_catalog."C")
+			AND pg_catalog.starts_with(b.resource, inspect_prefix.prefix COLLATE pg_catalog."C")
+	) AS n
+	LEFT JOIN sqlfence.leases AS l ON l.resource OPERATOR(pg_catalog.=) n.resource
+	LEFT JOIN sqlfence.fences AS f ON f.resource OPERATOR(pg_catalog.=) n.resource
+	ORDER BY n.resource LIMIT inspect_prefix.max_rows;
+END
+$sqlfence$;
+
+-- blockers returns the sessions and prepared transactions that hold the turnstile
+-- of a resource for guarded transactions, and nobody who only queues for it.
+-- prepared is the global identifier of a prepared transaction, which has no pid.
+-- age is that of the transaction; null where the owner of this function may not
+-- see it (GRANT pg_read_all_stats lets it).
+CREATE OR REPLACE FUNCTION sqlfence.blockers(resource pg_catalog.text)
+RETURNS TABLE (
+	pid pg_catalog.int4, application_name pg_catalog.text, age pg_catalog.interval, prepared pg_catalog.text
+) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
+#variable_conflict use_column
+DECLARE
+	key pg_catalog.int8 := pg_catalog.hashtextextended(blockers.resource COLLATE pg_catalog."C", 0);
+	key1 pg_catalog.oid := (key OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4::pg_catalog.oid;
+	key2 pg_catalog.oid := ((key OPERATOR(pg_catalog.<<) 32) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4::pg_catalog.oid;
+	now pg_catalog.timestamptz := pg_catalog.clock_timestamp();
+BEGIN
+	RETURN QUERY
+	SELECT k.pid, a.application_name::pg_catalog.text,
+		now OPERATOR(pg_catalog.-) COALESCE(p.prepared, a.xact_start), p.gid::pg_catalog.text
+	FROM pg_catalog.pg_locks AS k
+	JOIN pg_catalog.pg_database AS d ON d.oid OPERATOR(pg_catalog.=) k.database
+	LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid OPERATOR(pg_catalog.=) k.pid
+	-- A prepared transaction has no pid; its own number is locked by the same holder.
+	LEFT JOIN pg_catalog.pg_locks AS x ON k.pid IS NULL AND x.pid IS NULL
+		AND x.virtualtransaction OPERATOR(pg_catalog.=) k.virtualtransaction
+		AND x.locktype OPERATOR(pg_catalog.=) 'transactionid' AND x.mode OPERATOR(pg_catalog.=) 'ExclusiveLock'
+	LEFT JOIN pg_catalog.pg_prepared_xacts AS p ON p.transaction OPERATOR(pg_catalog.=) x.transactionid
+	WHERE k.locktype OPERATOR(pg_catalog.=) 'advisory' AND k.granted
+		AND k.mode OPERATOR(pg_catalog.=) 'ShareLock'
+		AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+		AND k.classid OPERATOR(pg_catalog.=) key1 AND k.objid OPERATOR(pg_catalog.=) key2
+		AND k.objsubid OPERATOR(pg_catalog.=) 2::pg_catalog.int2
+		AND (k.pid IS NULL OR k.pid OPERATOR(pg_catalog.<>) pg_catalog.pg_backend_pid())
+	ORDER BY k.pid;
+END
+$sqlfence$;
+
+-- purge drops up to max_rows resources that have been FREE or LAPSED for longer
+-- than older_than, and raises the floor above every epoch they minted; it returns
+-- their number. A resource that is in use at the moment is left alone, and so
+-- is one whose mark was ever advanced: its mark stands for tokens that no
+-- floor knows. Tokens of a purged resource are unregistered.
+CREATE OR REPLACE FUNCTION sqlfence.purge(
+	older_than pg_catalog.interval, max_rows pg_catalog.int8 DEFAULT 1000::pg_catalog.int8
+) RETURNS pg_catalog.int8
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
+#variable_conflict use_column
+DECLARE
+	cutoff pg_catalog.timestamptz := pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) purge.older_than;
+	key pg_catalog.int8;
+	candidate pg_catalog.text;
+	top pg_catalog.int8;
+	new_floor pg_catalog.int8;
+	dropped pg_catalog.int8 := 0;
+BEGIN
+	IF purge.older_than IS NULL OR purge.older_than OPERATOR(pg_catalog.<) '0'::pg_catalog.interval
+			OR purge.max_rows IS NULL OR purge.max_rows OPERATOR(pg_catalog.<) 0 THEN
+		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = 'sqlfence: invalid input: purge';
+	END IF;
+	-- The row of meta before any turnstile, and turnstiles without waiting: no
+	-- circle of waiters can come about.
+	SELECT m.floor INTO new_floor FROM sqlfence.meta AS m FOR UPDATE;
+	IF new_floor IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'SF005', MESSAGE = 'sqlfence: the row of sqlfence.meta is missing';
+	END IF;
+	FOR candidate IN
+		SELECT l.resource FROM sqlfence.leases AS l
+		JOIN sqlfence.fences AS f ON f.resource OPERATOR(pg_catalog.=) l.resource
+		WHERE NOT f.advanced AND COALESCE(l.expires_at, l.freed_at) OPERATOR(pg_catalog.<) cutoff
+		LIMIT purge.max_rows
+	LOOP
+		key := pg_catalog.hashtextextended(candidate COLLATE pg_catalog."C", 0);
+		CONTINUE WHEN NOT pg_catalog.pg_try_advisory_xact_lock(
+			(key OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4,
+			((key OPERATOR(pg_catalog.<<) 32) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4);
+		top := NULL;
+		SELECT GREATEST(l.epoch, f.high_water) INTO top FROM sqlfence.leases AS l
+		JOIN sqlfence.fences AS f ON f.resource OPERATOR(pg_catalog.=) l.resource
+		WHERE l.resource OPERATOR(pg_catalog.=) (candidate COLLATE pg_catalog."C")
+			AND NOT f.advanced AND COALESCE(l.expires_at, l.freed_at) OPERATOR(pg_catalog.<) cutoff
+		FOR UPDATE SKIP LOCKED;
+		CONTINUE WHEN top IS NULL;
+		DELETE FROM sqlfence.leases AS l WHERE l.resource OPERATOR(pg_catalog.=) (candidate COLLATE pg_catalog."C");
+		DELETE FROM sqlfence.fences AS f WHERE f.resource OPERATOR(pg_catalog.=) (candidate COLLATE pg_catalog."C");
+		new_floor := GREATEST(new_floor, top);
+		dropped := dropped OPERATOR(pg_catalog.+) 1;
+	END LOOP;
+	IF dropped OPERATOR(pg_catalog.>) 0 THEN
+		PERFORM sqlfence.durable();
+		UPDATE sqlfence.meta AS m SET floor = new_floor WHERE new_floor OPERATOR(pg_catalog.>) m.floor;
+	END IF;
+	-- No request is still on its way after a day.
+	DELETE FROM sqlfence.abandoned AS a WHERE a.request OPERATOR(pg_catalog.=) ANY (ARRAY(
+		SELECT b.request FROM sqlfence.abandoned AS b
+		WHERE b.at OPERATOR(pg_catalog.<) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) '1 day'::pg_catalog.interval)
+		LIMIT 10000 FOR UPDATE SKIP LOCKED));
+	RETURN dropped;
+END
+$sqlfence$;
+
+REVOKE ALL ON SCHEMA sqlfence FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA sqlfence FROM PUBLIC;
+
+-- schema_version is the version of the schema. It comes last: where it is found,
+-- all of the above is there. Its text is read from the catalog too, by sqlgen.
+CREATE OR REPLACE FUNCTION sqlfence.schema_version() RETURNS pg_catalog.int4
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT 1';
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sqlfence FROM PUBLIC;
