@@ -1,0 +1,341 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/lease"
+)
+
+const (
+	// untilContextEnds is the bound of a wait that has none.
+	untilContextEnds = -1
+
+	// minPoolWait is how long a connection of the pool is waited for at least:
+	// a full pool says nothing of the lock.
+	minPoolWait = 500 * time.Millisecond
+
+	// inspectWait bounds the retries of a read that a committing writer keeps
+	// out, which happens outside WAL mode only.
+	inspectWait = 500 * time.Millisecond
+
+	// The lock has no queue, so who polls more often gets it sooner. SQLite's
+	// own waiters poll at intervals of up to 100 ms; a takeover must not come
+	// last (DESIGN §4).
+	firstPause   = 500 * time.Microsecond
+	longestPause = 4 * time.Millisecond
+)
+
+// operation is one operation of the store: what it looks at before it asks for
+// the write lock, and what it does under the lock.
+type operation struct {
+	resource string
+	wait     time.Duration // for the lock; untilContextEnds if negative
+	durable  bool          // whether the commit must survive a power failure
+	look     func(context.Context, Querier) error
+	do       func(context.Context, Querier) error
+}
+
+// write runs the operation under the write lock, in a transaction of its own
+// or in the caller's.
+//
+// No statement waits inside SQLite, where not every driver lets a context end
+// it: the connection's busy timeout is 0 meanwhile, and the waiting is done
+// here, between attempts that leave nothing behind. After ctx has ended,
+// nothing is committed.
+func (s *Store) write(ctx context.Context, op operation) error {
+	ctx = guard.Without(ctx)
+	w := &waiter{op: op, start: time.Now()}
+
+	// Bounds what waits elsewhere: for the pool, and with a shared cache.
+	bounded, cancel := ctx, context.CancelFunc(func() {})
+	if op.wait >= 0 {
+		bounded, cancel = context.WithTimeout(ctx, max(op.wait, minPoolWait))
+	}
+	defer cancel()
+
+	switch q := s.q.(type) {
+	case interface {
+		Conn(context.Context) (*sql.Conn, error)
+	}:
+		conn, err := q.Conn(bounded)
+		if err != nil {
+			if bounded.Err() != nil {
+				return w.blocked(ctx, errors.New("no connection of the pool became free"))
+			}
+			return err
+		}
+		defer conn.Close()
+		return w.own(ctx, bounded, conn)
+	case *sql.Conn:
+		return w.own(ctx, bounded, q)
+	default:
+		return w.takePart(ctx, q)
+	}
+}
+
+// own runs the operation in a transaction of its own on the connection.
+func (w *waiter) own(ctx, bounded context.Context, conn *sql.Conn) (err error) {
+	restore, err := w.prepare(bounded, conn)
+	defer func() {
+		// A connection whose state is not known must not be used again.
+		if restoreErr := restore(); restoreErr != nil {
+			discard(conn)
+		}
+	}()
+	if err != nil {
+		return w.outcome(ctx, bounded, err)
+	}
+	for {
+		err := w.attempt(ctx, bounded, conn)
+		if err == nil || !isBusy(err) {
+			return w.outcome(ctx, bounded, err)
+		}
+		if !w.pause(ctx) {
+			return w.blocked(ctx, err)
+		}
+	}
+}
+
+func (w *waiter) attempt(ctx, bounded context.Context, conn *sql.Conn) error {
+	if w.op.look != nil {
+		if err := w.op.look(bounded, conn); err != nil {
+			return err
+		}
+	}
+	if _, err := conn.ExecContext(bounded, "BEGIN IMMEDIATE"); err != nil {
+		// The lock may have been had all the same, if bounded ended just then.
+		if bounded.Err() != nil {
+			discard(conn)
+		}
+		return err
+	}
+	err := w.op.do(bounded, conn)
+	if err == nil {
+		err = ctx.Err() // who gave up gets nothing
+	}
+	if err == nil {
+		err = w.commit(ctx, conn)
+	}
+	if err != nil {
+		if _, rollbackErr := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); rollbackErr != nil {
+			discard(conn)
+		}
+	}
+	return err
+}
+
+// commit commits. Outside WAL mode it waits for readers, and keeps new ones
+// out meanwhile. It is never interrupted, so its outcome is known.
+func (w *waiter) commit(ctx context.Context, conn *sql.Conn) error {
+	for {
+		_, err := conn.ExecContext(context.WithoutCancel(ctx), "COMMIT")
+		if err == nil || !isBusy(err) || !w.pause(ctx) {
+			return err
+		}
+	}
+}
+
+const savepoint = "sqlfence_lease"
+
+// takePart runs the operation in the caller's transaction. The context never
+// reaches a statement: SQLite rolls the whole transaction back when a writing
+// statement is interrupted, and the caller's next statements would then be
+// committed one by one.
+func (w *waiter) takePart(ctx context.Context, q Querier) error {
+	calm := context.WithoutCancel(ctx)
+	restore, err := w.prepare(calm, q)
+	if err == nil {
+		err = w.attempts(ctx, calm, q)
+	}
+	return errors.Join(err, restore())
+}
+
+func (w *waiter) attempts(ctx, calm context.Context, q Querier) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := w.attemptWithin(ctx, calm, q)
+		switch {
+		case err == nil || !isBusy(err):
+			return err
+		case isStale(err):
+			return fmt.Errorf("sqlfence: %q: the transaction has read before somebody else wrote, and can no longer write: "+
+				"roll it back, and begin it as an immediate one: %w", w.op.resource, err)
+		case !w.pause(ctx):
+			return w.blocked(ctx, err)
+		}
+	}
+}
+
+// attemptWithin leaves all or nothing of the operation in the transaction.
+func (w *waiter) attemptWithin(ctx, calm context.Context, q Querier) error {
+	if _, err := q.ExecContext(calm, "SAVEPOINT "+savepoint); err != nil {
+		return err
+	}
+	err := w.op.do(calm, q)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		if _, undoErr := q.ExecContext(calm, "ROLLBACK TO "+savepoint); undoErr != nil {
+			return errors.Join(err, undoErr)
+		}
+	}
+	_, releaseErr := q.ExecContext(calm, "RELEASE "+savepoint)
+	if err != nil && isBusy(err) {
+		return err
+	}
+	return errors.Join(err, releaseErr)
+}
+
+// prepare makes the connection fit for the operation, and returns what undoes
+// that: settings of a session never outlive an operation.
+func (w *waiter) prepare(ctx context.Context, q Querier) (restore func() error, err error) {
+	calm := context.WithoutCancel(ctx)
+	var undo []string
+	restore = func() (err error) {
+		for _, u := range undo {
+			_, e := q.ExecContext(calm, u)
+			err = errors.Join(err, e)
+		}
+		return err
+	}
+
+	var timeout int64
+	if err := q.QueryRowContext(ctx, "PRAGMA busy_timeout").Scan(&timeout); err != nil {
+		return restore, err
+	}
+	if timeout != 0 {
+		undo = append(undo, fmt.Sprintf("PRAGMA busy_timeout = %d", timeout))
+		if _, err := q.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil {
+			return restore, err
+		}
+	}
+
+	// Inside a transaction the level cannot be changed.
+	if _, own := q.(*sql.Conn); !own || !w.op.durable {
+		return restore, nil
+	}
+	const full = 2
+	var level int64
+	if err := q.QueryRowContext(ctx, "PRAGMA main.synchronous").Scan(&level); err != nil {
+		return restore, err
+	}
+	if level < full {
+		undo = append(undo, fmt.Sprintf("PRAGMA main.synchronous = %d", level))
+		if _, err := q.ExecContext(ctx, "PRAGMA main.synchronous = FULL"); err != nil {
+			return restore, err
+		}
+	}
+	return restore, nil
+}
+
+// waiter is one operation in progress and its wait for the lock.
+type waiter struct {
+	op     operation
+	start  time.Time
+	pauses int
+}
+
+// pause waits a moment; it returns false when the bound or ctx has ended.
+func (w *waiter) pause(ctx context.Context) bool {
+	d := longestPause
+	if w.pauses < 3 {
+		d = firstPause << w.pauses
+	}
+	d = d/2 + rand.N(d/2+1)
+	if w.op.wait >= 0 {
+		left := w.op.wait - time.Since(w.start)
+		if left <= 0 {
+			return false
+		}
+		d = min(d, left)
+	}
+	w.pauses++
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// blocked is the error of a wait that ended without the lock.
+func (w *waiter) blocked(ctx context.Context, err error) error {
+	waited := w.op.wait
+	if ctx.Err() != nil {
+		waited = time.Since(w.start).Round(time.Millisecond)
+		err = fmt.Errorf("%w: %w", ctx.Err(), err)
+	}
+	return &lease.BlockedError{Resource: w.op.resource, Wait: waited, Err: err}
+}
+
+// outcome makes an error of what the bound ended one about the bound, and
+// leaves every other as it is.
+func (w *waiter) outcome(ctx, bounded context.Context, err error) error {
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil && errors.Is(err, bounded.Err()) {
+		return w.blocked(ctx, errors.New(err.Error()))
+	}
+	return err
+}
+
+func (s *Store) inspect(ctx context.Context, resource string) (state, error) {
+	w := &waiter{op: operation{resource: resource, wait: inspectWait}, start: time.Now()}
+	for {
+		found, err := readState(ctx, s.q, resource)
+		if err == nil || !isBusy(err) || !w.pause(ctx) {
+			return found, err
+		}
+	}
+}
+
+// discard closes the connection instead of giving it back to the pool.
+func discard(conn *sql.Conn) {
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+}
+
+// The result codes of SQLite: https://www.sqlite.org/rescode.html
+const (
+	codeBusy         = 5
+	codeLocked       = 6
+	codeProtocol     = 15 // too many rivals on the way into WAL mode
+	codeBusySnapshot = codeBusy | 2<<8
+)
+
+// isBusy reports whether somebody else had a lock, so that the same may
+// succeed later. modernc.org/sqlite tells by a method, mattn/go-sqlite3 by a
+// field of its own type and by SQLite's text, which is never translated.
+func isBusy(err error) bool {
+	if code, ok := resultCode(err); ok {
+		primary := code & 0xff
+		return primary == codeBusy || primary == codeLocked || primary == codeProtocol
+	}
+	text := err.Error()
+	return strings.Contains(text, "database is locked") || strings.Contains(text, "database table is locked") ||
+		strings.Contains(text, "SQLITE_BUSY")
+}
+
+// isStale reports whether the transaction's snapshot is too old to write.
+func isStale(err error) bool {
+	code, ok := resultCode(err)
+	return ok && code == codeBusySnapshot
+}
+
+func resultCode(err error) (int, bool) {
+	var coded interface{ Code() int }
+	if errors.As(err, &coded) {
+		return coded.Code(), true
+	}
+	return 0, false
+}
