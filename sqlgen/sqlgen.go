@@ -34,26 +34,26 @@ type Kind uint8
 // The kinds. A kind is that of the main statement; a SELECT whose WITH list
 // writes is KindWriteInWith.
 const (
-	KindUnknown      Kind = iota // not understood: counts as a write
-	KindEmpty                    // nothing but white space, comments and semicolons
-	KindRead                     // SELECT, VALUES, TABLE, EXPLAIN without ANALYZE, …
-	KindInsert                   // INSERT and REPLACE, with or without ON CONFLICT
-	KindUpdate                   //
-	KindDelete                   //
-	KindMerge                    //
-	KindWriteInWith              // a statement that reads, but whose WITH list writes
-	KindBegin                    // BEGIN, START TRANSACTION
-	KindCommit                   // COMMIT, END
-	KindRollback                 // ROLLBACK, ABORT
-	KindSavepoint                // SAVEPOINT
-	KindRelease                  // RELEASE [SAVEPOINT]
-	KindRollbackTo               // ROLLBACK TO [SAVEPOINT]
-	KindPrepareTx                // PREPARE TRANSACTION, and its COMMIT or ROLLBACK PREPARED
-	KindSession                  // SET, RESET, SHOW, LISTEN, DISCARD, harmless PRAGMA, …: writes no data
-	KindAttach                   // ATTACH, DETACH
-	KindDefinition               // DDL: CREATE, ALTER, DROP, GRANT, …
-	KindOtherWrite               // TRUNCATE, COPY, CALL, DO, EXECUTE, VACUUM, …: named by Plan.Verb
-	KindSeveral                  // more than one statement in one string
+	KindUnknown     Kind = iota // not understood: counts as a write
+	KindEmpty                   // nothing but white space, comments and semicolons
+	KindRead                    // SELECT, VALUES, TABLE, EXPLAIN without ANALYZE, …
+	KindInsert                  // INSERT and REPLACE, with or without ON CONFLICT
+	KindUpdate                  //
+	KindDelete                  //
+	KindMerge                   //
+	KindWriteInWith             // a statement that reads, but whose WITH list writes
+	KindBegin                   // BEGIN, START TRANSACTION
+	KindCommit                  // COMMIT, END
+	KindRollback                // ROLLBACK, ABORT
+	KindSavepoint               // SAVEPOINT
+	KindRelease                 // RELEASE [SAVEPOINT]
+	KindRollbackTo              // ROLLBACK TO [SAVEPOINT]
+	KindPrepareTx               // PREPARE TRANSACTION, and its COMMIT or ROLLBACK PREPARED
+	KindSession                 // SET, RESET, SHOW, LISTEN, DISCARD, harmless PRAGMA, …: writes no data
+	KindAttach                  // ATTACH, DETACH
+	KindDefinition              // DDL: CREATE, ALTER, DROP, GRANT, …
+	KindOtherWrite              // TRUNCATE, COPY, CALL, DO, EXECUTE, VACUUM, …: named by Plan.Verb
+	KindSeveral                 // more than one statement in one string
 )
 
 func (k Kind) String() string {

@@ -1,0 +1,169 @@
+package sqlgen
+
+import (
+	"fmt"
+	"strings"
+)
+
+// tokenKind is what a token is. White space and comments are not tokens.
+type tokenKind uint8
+
+const (
+	tokenWord   tokenKind = iota + 1 // keyword or unquoted identifier
+	tokenQuoted                      // quoted identifier
+	tokenString                      // string, bit string or blob literal
+	tokenNumber
+	tokenParam // $1, ?, ?1, :a, @a, $a
+	tokenPunct // one of ( ) [ ] , ; . :
+	tokenOp    // operator
+)
+
+// token is one token of a text: text[start:end].
+type token struct {
+	start, end int
+	kind       tokenKind
+	punct      byte    // the byte of a tokenPunct
+	word       keyword // of a tokenWord that is a keyword we know
+	num        int     // of a numbered tokenParam; 0 for ? and named ones
+}
+
+// lexError is why a text could not be read to its end.
+type lexError struct {
+	at     int
+	reason string
+	advice string
+}
+
+func (e *lexError) Error() string { return fmt.Sprintf("%s at byte %d", e.reason, e.at) }
+
+// lexer holds what the rules of all engines share: the text and the tokens
+// found so far. The rules themselves are in lexer_<engine>.go.
+type lexer struct {
+	text   string
+	pos    int
+	tokens []token
+	// own reports that an identifier begins like the names we inject.
+	own bool
+}
+
+func (l *lexer) fail(at int, reason, advice string) error {
+	return &lexError{at: at, reason: reason, advice: advice}
+}
+
+func (l *lexer) peek(ahead int) byte {
+	if i := l.pos + ahead; i < len(l.text) {
+		return l.text[i]
+	}
+	return 0
+}
+
+func (l *lexer) emit(kind tokenKind, start int) *token {
+	l.tokens = append(l.tokens, token{kind: kind, start: start, end: l.pos})
+	return &l.tokens[len(l.tokens)-1]
+}
+
+// emitWord emits text[start:pos] as a word.
+func (l *lexer) emitWord(start int) {
+	t := l.emit(tokenWord, start)
+	t.word = lookupKeyword(l.text[start:l.pos])
+	l.noteOwn(l.text[start:l.pos])
+}
+
+// ownPrefix begins every name that is injected.
+const ownPrefix = "sqlfence_"
+
+func (l *lexer) noteOwn(name string) {
+	if len(name) >= len(ownPrefix) && strings.EqualFold(name[:len(ownPrefix)], ownPrefix) {
+		l.own = true
+	}
+}
+
+// lineComment skips "-- …" up to one of the bytes that end a line. PostgreSQL
+// counts a carriage return among them, SQLite does not.
+func (l *lexer) lineComment(ends string) {
+	i := strings.IndexAny(l.text[l.pos:], ends)
+	if i < 0 {
+		l.pos = len(l.text)
+		return
+	}
+	l.pos += i + 1
+}
+
+// quoted moves behind a literal or identifier whose closing quote is doubled
+// to stand for itself; pos is at the opening one.
+func (l *lexer) quoted(what string) error {
+	start, quote := l.pos, l.text[l.pos]
+	l.pos++
+	for {
+		i := strings.IndexByte(l.text[l.pos:], quote)
+		if i < 0 {
+			return l.fail(start, "unterminated "+what, "")
+		}
+		l.pos += i + 1
+		if l.peek(0) != quote {
+			return nil
+		}
+		l.pos++
+	}
+}
+
+// digits moves behind a run of bytes that belong to the class.
+func (l *lexer) run(class func(byte) bool) {
+	for l.pos < len(l.text) && class(l.text[l.pos]) {
+		l.pos++
+	}
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c >= 0x80 }
+
+// isIdent: PostgreSQL and SQLite agree on the bytes that go on an identifier.
+func isIdent(c byte) bool { return isLetter(c) || isDigit(c) || c == '$' }
+
+// number moves behind a numeric literal. It takes every shape that one of the
+// engines takes, and more: a wrong number is the server's to refuse. What must
+// not happen is that an identifier is read as part of a number or the other
+// way round, so a number that runs into an identifier is an error.
+func (l *lexer) number() error {
+	start := l.pos
+	digit := func(c byte) bool { return isDigit(c) || c == '_' }
+	if l.peek(0) == '0' && (l.peek(1)|0x20 == 'x' || l.peek(1)|0x20 == 'o' || l.peek(1)|0x20 == 'b') {
+		l.pos += 2
+		l.run(func(c byte) bool { return digit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' })
+	} else {
+		l.run(digit)
+		if l.peek(0) == '.' && l.peek(1) != '.' {
+			l.pos++
+			l.run(digit)
+		}
+		if c := l.peek(0) | 0x20; c == 'e' {
+			ahead := 1
+			if s := l.peek(1); s == '+' || s == '-' {
+				ahead = 2
+			}
+			if isDigit(l.peek(ahead)) {
+				l.pos += ahead
+				l.run(digit)
+			}
+		}
+	}
+	if l.pos < len(l.text) && isIdent(l.text[l.pos]) {
+		return l.fail(start, "a number runs into a word", "put a space between them")
+	}
+	l.emit(tokenNumber, start)
+	return nil
+}
+
+// parseNum reads the digits of a numbered parameter; -1 where there are too
+// many of them to be one.
+func parseNum(digits string) int {
+	if len(digits) > 9 {
+		return -1
+	}
+	n := 0
+	for i := range len(digits) {
+		n = n*10 + int(digits[i]-'0')
+	}
+	return n
+}

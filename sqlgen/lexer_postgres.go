@@ -1,0 +1,242 @@
+package sqlgen
+
+import "strings"
+
+// lexPostgres reads a text by the rules of PostgreSQL's scanner
+// (src/backend/parser/scan.l), with standard_conforming_strings on. Where its
+// value would change where a string ends, the text is refused.
+func lexPostgres(l *lexer) error {
+	for l.pos < len(l.text) {
+		start := l.pos
+		switch c := l.text[l.pos]; {
+		case isPostgresSpace(c):
+			l.pos++
+		case c == '-' && l.peek(1) == '-':
+			l.lineComment("\n\r")
+		case c == '/' && l.peek(1) == '*':
+			if err := l.nestedComment(); err != nil {
+				return err
+			}
+		case c == '\'':
+			if err := l.plainString(start); err != nil {
+				return err
+			}
+		case c == '"':
+			if err := l.quoted("quoted identifier"); err != nil {
+				return err
+			}
+			l.emit(tokenQuoted, start)
+			l.noteOwn(l.text[start+1 : l.pos])
+		case isLetter(c):
+			if done, err := l.prefixedLiteral(start); err != nil {
+				return err
+			} else if done {
+				continue
+			}
+			l.run(isIdent)
+			l.emitWord(start)
+		case c == '$':
+			if err := l.dollar(); err != nil {
+				return err
+			}
+		case isDigit(c), c == '.' && isDigit(l.peek(1)):
+			if err := l.number(); err != nil {
+				return err
+			}
+		case strings.IndexByte("()[],;.:", c) >= 0:
+			l.pos++
+			if c == ':' && (l.peek(0) == ':' || l.peek(0) == '=') { // a cast, or :=
+				l.pos++
+				l.emit(tokenOp, start)
+				continue
+			}
+			l.emit(tokenPunct, start).punct = c
+		case isPostgresOperator(c):
+			// An operator ends where a comment begins: a*/**/b.
+			for l.pos++; l.pos < len(l.text) && isPostgresOperator(l.text[l.pos]); l.pos++ {
+				if next := l.peek(1); l.text[l.pos] == '-' && next == '-' || l.text[l.pos] == '/' && next == '*' {
+					break
+				}
+			}
+			l.emit(tokenOp, start)
+		case c == '\\':
+			return l.fail(start, "a backslash outside of a string", "psql's own commands cannot be sent to a server")
+		default:
+			return l.fail(start, "a byte that no SQL text may hold", "")
+		}
+	}
+	return nil
+}
+
+func isPostgresSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
+
+func isPostgresOperator(c byte) bool { return strings.IndexByte("+-*/<>=~!@#%^&|`?", c) >= 0 }
+
+// nestedComment skips a comment in which comments nest.
+func (l *lexer) nestedComment() error {
+	start, depth := l.pos, 0
+	for l.pos < len(l.text) {
+		switch {
+		case l.text[l.pos] == '/' && l.peek(1) == '*':
+			depth++
+			l.pos += 2
+		case l.text[l.pos] == '*' && l.peek(1) == '/':
+			depth--
+			l.pos += 2
+			if depth == 0 {
+				return nil
+			}
+		default:
+			l.pos++
+		}
+	}
+	return l.fail(start, "unterminated comment", "")
+}
+
+// plainString reads '…' from pos; start is where its prefix begins. An odd
+// run of backslashes before a quote ends the string or not, depending on
+// standard_conforming_strings.
+func (l *lexer) plainString(start int) error {
+	open := l.pos
+	if err := l.quoted("string"); err != nil {
+		return err
+	}
+	body := l.text[open+1 : l.pos-1]
+	for rest, at := body, open+1; ; {
+		i := strings.IndexByte(rest, '\\')
+		if i < 0 {
+			break
+		}
+		n := 1
+		for i+n < len(rest) && rest[i+n] == '\\' {
+			n++
+		}
+		if n%2 == 1 && (i+n == len(rest) || rest[i+n] == '\'') {
+			return l.fail(at+i, "a backslash before a quote in a plain string, whose end depends on standard_conforming_strings",
+				"pass the value as a parameter, or write E'…'")
+		}
+		rest, at = rest[i+n:], at+i+n
+	}
+	l.emit(tokenString, start)
+	return nil
+}
+
+// prefixedLiteral reads E'…', B'…', X'…', N'…', U&'…' and U&"…", if that is
+// what begins at pos.
+func (l *lexer) prefixedLiteral(start int) (bool, error) {
+	switch l.text[l.pos] | 0x20 {
+	case 'e':
+		if l.peek(1) == '\'' {
+			l.pos++
+			return true, l.escapeString(start)
+		}
+	case 'b', 'x', 'n':
+		if l.peek(1) == '\'' {
+			l.pos++
+			return true, l.plainString(start)
+		}
+	case 'u':
+		if l.peek(1) != '&' {
+			return false, nil
+		}
+		switch l.peek(2) {
+		case '\'':
+			l.pos += 2
+			return true, l.plainString(start)
+		case '"':
+			// It could spell one of the names that we inject.
+			return true, l.fail(start, "an identifier written with Unicode escapes", `write it in plain "…"`)
+		}
+	}
+	return false, nil
+}
+
+// escapeString reads '…' with backslash escapes. Its continuation on the next
+// line ('a' newline 'b') is read by the same rules.
+func (l *lexer) escapeString(start int) error {
+	for {
+		l.pos++
+		for {
+			if l.pos >= len(l.text) {
+				return l.fail(start, "unterminated string", "")
+			}
+			c := l.text[l.pos]
+			if c == '\\' {
+				l.pos += 2
+				continue
+			}
+			l.pos++
+			if c != '\'' {
+				continue
+			}
+			if l.peek(0) != '\'' {
+				break
+			}
+			l.pos++
+		}
+		next, ok := l.continuation()
+		if !ok {
+			l.emit(tokenString, start)
+			return nil
+		}
+		l.pos = next
+	}
+}
+
+// continuation returns where the string goes on: at a quote that is separated
+// from pos by white space and line comments with at least one newline.
+func (l *lexer) continuation() (int, bool) {
+	newline := false
+	for i := l.pos; i < len(l.text); i++ {
+		switch c := l.text[i]; {
+		case c == '\n' || c == '\r':
+			newline = true
+		case isPostgresSpace(c):
+		case c == '-' && i+1 < len(l.text) && l.text[i+1] == '-':
+			end := strings.IndexAny(l.text[i:], "\n\r")
+			if end < 0 {
+				return 0, false
+			}
+			i += end - 1
+		case c == '\'' && newline:
+			return i, true
+		default:
+			return 0, false
+		}
+	}
+	return 0, false
+}
+
+// dollar reads $1 or $tag$…$tag$.
+func (l *lexer) dollar() error {
+	start := l.pos
+	l.pos++
+	if isDigit(l.peek(0)) {
+		l.run(isDigit)
+		num := parseNum(l.text[start+1 : l.pos])
+		if num < 1 || num > maxPostgresParams {
+			return l.fail(start, "a parameter number out of range", "")
+		}
+		if l.pos < len(l.text) && isIdent(l.text[l.pos]) {
+			return l.fail(start, "a parameter runs into a word", "put a space between them")
+		}
+		l.emit(tokenParam, start).num = num
+		return nil
+	}
+	l.run(func(c byte) bool { return isLetter(c) || isDigit(c) })
+	if l.peek(0) != '$' {
+		return l.fail(start, "a dollar sign that begins neither a parameter nor a string", "")
+	}
+	l.pos++
+	tag := l.text[start:l.pos]
+	end := strings.Index(l.text[l.pos:], tag)
+	if end < 0 {
+		return l.fail(start, "unterminated dollar-quoted string", "")
+	}
+	l.pos += end + len(tag)
+	l.emit(tokenString, start)
+	return nil
+}
+
+// maxPostgresParams is the protocol's limit of parameters for one statement.
+const maxPostgresParams = 65535
