@@ -112,6 +112,10 @@ tidy: ## Bring go.mod and go.sum of all modules in order
 tidy-check: ## Fail if `make tidy` would change something
 	@for module in $(WORKSPACE) $(APART); do (set -x; GOWORK=off $(GO) -C "$$module" mod tidy -diff); done
 
+.PHONY: modules
+modules: ## The folders of all modules that the targets go through
+	@printf '%s\n' $(WORKSPACE) $(APART)
+
 .PHONY: ci
 ci: ## What continuous integration runs: everything
 	bash .ci/run

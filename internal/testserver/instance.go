@@ -98,7 +98,8 @@ func (i *Instance) waitReady(ctx context.Context, ask func(context.Context) erro
 		if err == nil {
 			return nil
 		}
-		if i.ended(time.Now()) {
+		// A deadline that has passed already would fail before looking.
+		if i.ended(time.Now().Add(time.Millisecond)) {
 			return fmt.Errorf("the server ended at once; it printed:\n%s", i.printed())
 		}
 		select {

@@ -34,7 +34,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	status, err := run(flag.Args(), *all)
+	status, err := run(flag.Args(), *all, os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testrun:", err)
 		status = max(status, 1)
@@ -42,7 +42,8 @@ func main() {
 	os.Exit(status)
 }
 
-func run(command []string, all bool) (status int, err error) {
+// run returns the status to exit with. It prints to out, where the command prints too.
+func run(command []string, all bool, out *os.File) (status int, err error) {
 	// A keyboard interrupt reaches the command too; we outlive it to clean up.
 	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -54,9 +55,9 @@ func run(command []string, all bool) (status int, err error) {
 	}
 	defer func() { err = errors.Join(err, servers.Stop()) }()
 	for _, s := range servers.Servers {
-		fmt.Println("testing with", s)
+		fmt.Fprintln(out, "testing with", s)
 	}
-	fmt.Printf("servers ready after %.1f s\n", time.Since(began).Seconds())
+	fmt.Fprintf(out, "servers ready after %.1f s\n", time.Since(began).Seconds())
 
 	folder, err := os.MkdirTemp("", "sqlfence-report-")
 	if err != nil {
@@ -67,7 +68,7 @@ func run(command []string, all bool) (status int, err error) {
 
 	cmd := exec.CommandContext(interrupted, command[0], command[1:]...)
 	cmd.Env = append(append(os.Environ(), servers.Env()...), testserver.EnvReport+"="+report)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, out, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Run(); err != nil {
@@ -82,18 +83,18 @@ func run(command []string, all bool) (status int, err error) {
 	if err != nil {
 		return status, err
 	}
-	fmt.Println("\nEngines and versions tested:")
+	fmt.Fprintln(out, "\nEngines and versions tested:")
 	for _, u := range uses {
-		fmt.Printf("  %-20s used by %d tests in %d packages\n", u.Engine+" "+u.Version, u.Tests, u.Packages)
+		fmt.Fprintf(out, "  %-20s used by %d tests in %d packages\n", u.Engine+" "+u.Version, u.Tests, u.Packages)
 	}
 	for _, s := range servers.Unused(uses) {
-		fmt.Printf("  %-20s NOT USED by any test\n", s.Engine+" "+s.Version)
+		fmt.Fprintf(out, "  %-20s NOT USED by any test\n", s.Engine+" "+s.Version)
 		if all {
 			status = max(status, 1)
 		}
 	}
 	if status != 0 {
-		fmt.Println("  and the run FAILED, see above")
+		fmt.Fprintln(out, "  and the run FAILED, see above")
 	}
 	return status, nil
 }
