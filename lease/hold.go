@@ -28,7 +28,7 @@ func (m *Manager) Hold(ctx context.Context, resource string, fn func(context.Con
 		if loss := l.loss(); loss != nil {
 			// It is given back all the same: a renewal may have arrived after
 			// the deadline. What the store says to that is not news.
-			l.Release(ctx)
+			_ = l.Release(ctx)
 			if !errors.Is(err, loss) {
 				err = errors.Join(err, loss)
 			}

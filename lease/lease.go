@@ -10,7 +10,7 @@ import (
 	"github.com/sqlfence/sqlfence/guard"
 )
 
-// ErrMaxHold: the lease was held for as long as [MaxHold] allows.
+// ErrMaxHold says that a lease was held for as long as [MaxHold] allows.
 var ErrMaxHold = errors.New("sqlfence: held for the maximum time")
 
 // errReleased is the cause of contexts that end by a Release. To whoever still
@@ -133,9 +133,10 @@ func (l *Lease) Release(ctx context.Context) error {
 	if l.released {
 		return nil
 	}
-	if ended := l.end(errReleased); refused(ended) {
+	l.end(errReleased)
+	if loss := l.loss(); refused(loss) {
 		l.released = true // there is nothing to give back
-		return ended
+		return loss
 	}
 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
@@ -188,21 +189,19 @@ func (l *Lease) keep(ctx context.Context) (context.Context, *keep) {
 	return kept, k
 }
 
-// end records why ownership ends, and ends the contexts that depend on it. It
-// returns why it had ended before; nil if it had not.
-func (l *Lease) end(cause error) error {
+// end records why ownership ends, unless it has ended before, and ends the
+// contexts that depend on it.
+func (l *Lease) end(cause error) {
 	l.mu.Lock()
-	before := l.ended
-	if before == nil {
-		l.ended = cause
+	if l.ended != nil {
+		l.mu.Unlock()
+		return
 	}
+	l.ended = cause
 	l.mu.Unlock()
-	if before == nil {
-		for _, k := range l.manager.renewer.remove(l) {
-			k.cancel(cause)
-		}
+	for _, k := range l.manager.renewer.remove(l) {
+		k.cancel(cause)
 	}
-	return before
 }
 
 // loss returns why ownership ended; nil if it has not.

@@ -33,7 +33,7 @@ const (
 	lastPoll  = time.Second
 )
 
-// ErrClosed: the manager was closed.
+// ErrClosed says that the manager was closed.
 var ErrClosed = errors.New("sqlfence: lease manager closed")
 
 // Manager takes leases from a store and keeps them alive: all of them with one
@@ -191,7 +191,7 @@ func (m *Manager) attempt(ctx context.Context, set settings, resource string, wa
 		case answers <- answer{l, err}:
 		case <-left:
 			if l != nil {
-				l.Release(callCtx) // if it fails, the lease lapses
+				_ = l.Release(callCtx) // if it fails, the lease lapses
 			}
 		}
 	}()
@@ -291,10 +291,11 @@ func clip(ctx context.Context, wait time.Duration) time.Duration {
 
 // gaveUp tells that ctx ended, and why.
 func gaveUp(ctx context.Context, resource string) error {
-	if cause := context.Cause(ctx); cause != ctx.Err() {
-		return fmt.Errorf("sqlfence: gave up acquiring %q: %w: %w", resource, ctx.Err(), cause)
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ctx.Err()) {
+		return fmt.Errorf("sqlfence: gave up acquiring %q: %w", resource, cause)
 	}
-	return fmt.Errorf("sqlfence: gave up acquiring %q: %w", resource, ctx.Err())
+	return fmt.Errorf("sqlfence: gave up acquiring %q: %w: %w", resource, ctx.Err(), cause)
 }
 
 // spent tells that a bound was spent, and on what.

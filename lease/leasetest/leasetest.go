@@ -249,7 +249,7 @@ func wantLoss(t *testing.T, what string, err error, cause error, c lease.Claim, 
 	t.Helper()
 	wantIs(t, what, err, cause, lease.ErrLost)
 	for _, other := range []error{lease.ErrNotOwner, lease.ErrLapsed, lease.ErrEpochMismatch, guard.ErrFenced} {
-		if other != cause && errors.Is(err, other) {
+		if !errors.Is(other, cause) && errors.Is(err, other) {
 			t.Errorf("%s: error %v matches %q too, want only %q", what, err, other, cause)
 		}
 	}
