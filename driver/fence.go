@@ -1,0 +1,290 @@
+package driver
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/sqlgen"
+)
+
+// The statements of our own on SQLite. A savepoint is a transaction where none
+// is open and a part of one where one is, so that nothing depends on what the
+// session believes: SQLite ends transactions without being asked to, by ON
+// CONFLICT ROLLBACK for one.
+const (
+	savepoint   = "SAVEPOINT sqlfence_check"
+	release     = "RELEASE sqlfence_check"
+	rollbackTo  = "ROLLBACK TO sqlfence_check"
+	sqliteFence = "main.sqlfence_" // as it stands in SQLite's messages
+
+	// takeWriteLock writes no row, and takes the lock of main at its start.
+	takeWriteLock = "DELETE FROM main.sqlfence_fences WHERE 0"
+)
+
+// rollbackTimeout bounds what must be sent although the caller's context may
+// have ended.
+const rollbackTimeout = 5 * time.Second
+
+// failed returns what the error of a guarded statement means, and rolls the
+// transaction back if it is a refusal. Every other error is returned as it is.
+func (s *session) failed(ctx context.Context, err error, tokens []guard.Token) error {
+	if meaning := guard.FromServer(err, tokens); meaning != nil {
+		err = meaning
+	} else if s.engine == sqlgen.SQLite && strings.Contains(err.Error(), "no such table: "+sqliteFence) {
+		err = missing(err)
+	} else if s.native != nil {
+		if reason, ok := s.native.Unspliceable(err); ok {
+			return &guard.UnsupportedError{Kind: "this write", Reason: reason,
+				Advice: "write to a table without such a rule"}
+		}
+	}
+	if errors.Is(err, guard.ErrFenced) || errors.Is(err, guard.ErrUnregistered) {
+		s.refuse(ctx, err)
+	}
+	return err
+}
+
+func missing(err error) error {
+	return &guard.SetupError{Problem: "the schema of sqlfence is missing from this database", Remedy: "run guard.Migrate", Err: err}
+}
+
+// ask executes the check of the tokens and returns the refusal of the
+// first that does not pass, unmapped where the server raised it.
+func (s *session) ask(ctx context.Context, tokens []guard.Token) error {
+	if err := s.box(tokens); err != nil {
+		return err
+	}
+	args := make([]driver.NamedValue, len(s.boxed))
+	for i, v := range s.boxed {
+		args[i] = driver.NamedValue{Ordinal: i + 1, Value: v}
+	}
+	if s.engine != sqlgen.SQLite {
+		return s.run(ctx, sqlgen.CheckSQL(s.engine, len(tokens)), args)
+	}
+	judged := make(map[string]error, len(tokens))
+	err := s.read(ctx, sqlgen.CheckSQL(s.engine, len(tokens)), args, func(row []driver.Value) error {
+		resource, ok1 := asString(row[0])
+		mark, ok2 := row[1].(int64)
+		grant, ok3 := row[2].(int64)
+		if !ok1 || !ok2 || !ok3 {
+			return fmt.Errorf("sqlfence: the mark reads as %T, %T, %T", row[0], row[1], row[2])
+		}
+		for _, t := range tokens {
+			if t.Resource == resource {
+				judged[resource] = guard.Judge(t, mark, grant)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, t := range tokens {
+		if err, found := judged[t.Resource]; !found {
+			return guard.Judge(t, 0, 0)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func asString(v driver.Value) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case []byte:
+		return string(v), true
+	}
+	return "", false
+}
+
+// verify finds out, once per connector, whether the database is set up.
+func (s *session) verify(ctx context.Context, tokens []guard.Token) error {
+	if s.verified.Load() {
+		return nil
+	}
+	if s.engine == sqlgen.SQLite && s.inTransaction() {
+		// Read first, and a deferred transaction can no longer wait for the
+		// write lock, which the statement to come would have done.
+		if err := s.run(ctx, takeWriteLock, nil); err != nil {
+			return s.failed(ctx, err, tokens)
+		}
+	}
+	var version int64
+	err := s.read(ctx, sqlgen.VersionSQL(s.engine), nil, func(row []driver.Value) error {
+		v, ok := row[0].(int64)
+		if !ok {
+			return fmt.Errorf("sqlfence: the version of the schema reads as %T", row[0])
+		}
+		version = v
+		return nil
+	})
+	switch {
+	case err != nil:
+		return s.failed(ctx, err, tokens)
+	case version == 0:
+		return missing(nil)
+	case version != sqlgen.SchemaVersion:
+		remedy := "run guard.Migrate"
+		if version > sqlgen.SchemaVersion {
+			remedy = "build the program with a newer sqlfence"
+		}
+		return &guard.SetupError{
+			Problem: fmt.Sprintf("the schema has version %d, and this program needs %d", version, sqlgen.SchemaVersion),
+			Remedy:  remedy,
+		}
+	}
+	s.verified.Store(true)
+	return nil
+}
+
+// bracket is a transaction, or a part of one, in which the check has passed and
+// in which the fence stays shut to takeovers.
+type bracket struct {
+	session *session
+	tokens  []guard.Token
+	tx      driver.Tx // a transaction of our own
+	saved   bool      // a savepoint of our own
+}
+
+// open reports whether there is something to end.
+func (b *bracket) open() bool { return b.tx != nil || b.saved }
+
+// bracket opens one and checks the tokens in it.
+func (s *session) bracket(ctx context.Context, tokens []guard.Token) (*bracket, error) {
+	b := &bracket{session: s, tokens: tokens}
+	switch {
+	case s.engine == sqlgen.SQLite:
+		if err := s.run(ctx, savepoint, nil); err != nil {
+			return nil, err
+		}
+		b.saved = true
+		// The lock comes before the check, else the mark could move between
+		// the check and the statement.
+		if err := s.run(ctx, takeWriteLock, nil); err != nil {
+			return nil, b.end(ctx, err)
+		}
+	case !s.inTransaction():
+		tx, err := s.begin(ctx, driver.TxOptions{})
+		if err != nil {
+			return nil, err
+		}
+		b.tx = tx
+	case s.native == nil:
+		// The texts say that a transaction is open. Outside of one, this fails.
+		if err := s.run(ctx, savepoint, nil); err != nil {
+			return nil, err
+		}
+		if err := s.run(ctx, release, nil); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.ask(ctx, tokens); err != nil {
+		return nil, b.end(ctx, err)
+	}
+	return b, nil
+}
+
+// end commits if err is nil and rolls back otherwise, and returns what is to be
+// told to the caller.
+func (b *bracket) end(ctx context.Context, err error) error {
+	s := b.session
+	switch {
+	case b.tx != nil && err == nil:
+		err = onceOnly(b.tx.Commit())
+	case b.tx != nil:
+		if rollbackErr := b.tx.Rollback(); rollbackErr != nil {
+			s.broken = true
+		}
+	case b.saved && err == nil:
+		if err = s.run(ctx, release, nil); err != nil {
+			err = onceOnly(err)
+			s.unsave(ctx)
+		}
+	case b.saved:
+		// What a failed statement leaves behind, by ON CONFLICT FAIL for one,
+		// is as SQLite left it: the savepoint is not rolled back.
+		if s.finally(ctx, release) != nil {
+			s.unsave(ctx)
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	return s.failed(ctx, err, b.tokens)
+}
+
+// unsave undoes what was done since the savepoint, if it is still there.
+func (s *session) unsave(ctx context.Context) {
+	err := s.finally(ctx, rollbackTo)
+	if err == nil {
+		err = s.finally(ctx, release)
+	}
+	// SQLite has rolled back the whole transaction if the savepoint is gone.
+	if err != nil && !strings.Contains(err.Error(), "no such savepoint") {
+		s.broken = true
+	}
+}
+
+// finally executes what must be executed although the context may have ended.
+func (s *session) finally(ctx context.Context, text string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	return s.run(ctx, text, nil)
+}
+
+// databases is what is known of the databases of an SQLite connection.
+type databases uint8
+
+const (
+	unasked databases = iota
+	mainOnly
+	several
+)
+
+// attached reports whether databases other than main and temp are attached.
+func (s *session) attached(ctx context.Context) (bool, error) {
+	if s.databases == unasked {
+		found := mainOnly
+		err := s.read(ctx, "PRAGMA database_list", nil, func(row []driver.Value) error {
+			if len(row) < 2 {
+				return errors.New("sqlfence: PRAGMA database_list gives no names")
+			}
+			// temp is seen by this connection alone: there is nobody to fence.
+			if name, ok := asString(row[1]); !ok || (name != "main" && name != "temp") {
+				found = several
+			}
+			return nil
+		})
+		if err != nil {
+			return false, err
+		}
+		s.databases = found
+	}
+	return s.databases == several, nil
+}
+
+// eachRow reads all rows and closes them.
+func eachRow(r driver.Rows, row func([]driver.Value) error) error {
+	dest := make([]driver.Value, len(r.Columns()))
+	for {
+		err := r.Next(dest)
+		if err == nil {
+			err = row(dest)
+		}
+		if err == io.EOF {
+			return r.Close()
+		}
+		if err != nil {
+			_ = r.Close() // the first error is the cause
+			return err
+		}
+	}
+}

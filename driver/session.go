@@ -1,0 +1,442 @@
+package driver
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/ngrok/sqlmw"
+
+	"github.com/sqlfence/sqlfence/driver/internal/native"
+	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/sqlgen"
+)
+
+var _ sqlmw.Interceptor = (*session)(nil)
+
+// session is the interceptor of one connection, and holds what is known of it:
+// its transaction, the tokens that the transaction was begun with, and whether
+// the fence has refused it. Like the connection, it is used by one goroutine at
+// a time.
+type session struct {
+	sqlmw.NullInterceptor
+	*shared
+	raw    driver.Conn
+	native native.Conn // nil where no package of the engine knows the connection
+
+	tx       driver.Tx     // the raw transaction of BeginTx; nil outside
+	textual  bool          // text has begun a transaction, as far as texts tell
+	txTokens []guard.Token // what the open transaction was begun with
+
+	outermost string // SQLite: the savepoint that has begun the transaction, "" if none has
+
+	// refused is the refusal for which the open transaction was rolled back
+	// (SPEC G8). Until the program ends that transaction, it is the answer to
+	// everything.
+	refused error
+	// broken: a roll-back failed, so nobody knows in which state the
+	// connection is. It is given up.
+	broken bool
+
+	databases databases // SQLite: whether other databases are attached
+
+	boxedFor []guard.Token  // the tokens whose arguments are in boxed
+	boxed    []driver.Value // resource, epoch, grant of each
+
+	prepared *prepared   // what ConnPrepareContext made last, for conn
+	rows     driver.Rows // what ConnQueryContext or a statement made last, for conn and stmt
+}
+
+// way is how a statement is executed.
+type way uint8
+
+const (
+	plain   way = iota // as it is
+	spliced            // with the fence spliced in
+	checked            // as it is, after a check in the same transaction
+)
+
+// decision is what is done with one execution of a text.
+type decision struct {
+	way    way
+	plan   *sqlgen.Plan // nil where nobody asked
+	tokens []guard.Token
+	text   string
+	args   []driver.NamedValue
+	lead   int    // of args, how many are options of the driver
+	fenced string // the text with the fence spliced in
+}
+
+// target is where a statement is executed: directly on the connection, or
+// prepared on it. tokens is the number of tokens that are spliced in; 0 is the
+// text as it is.
+type target interface {
+	exec(ctx context.Context, d *decision, tokens int, args []driver.NamedValue) (driver.Result, error)
+	query(ctx context.Context, d *decision, tokens int, args []driver.NamedValue) (driver.Rows, error)
+}
+
+// unconcerned reports that the text can be sent to the raw connection without
+// further ado: no token and no policy is about it, and it changes nothing that
+// the session keeps track of.
+func (s *session) unconcerned(ctx context.Context, text string) bool {
+	return s.refused == nil && !s.broken && s.txTokens == nil && !s.policy.Requires() &&
+		guard.Tokens(ctx) == nil && !s.tracks(text)
+}
+
+// tracks reports whether executing the text may change what the session keeps
+// track of. False alarms cost time only.
+func (s *session) tracks(text string) bool {
+	if s.native != nil && s.txTokens == nil {
+		return false // the connection itself tells whether a transaction is open
+	}
+	return sqlgen.MayChangeTransaction(s.engine, text)
+}
+
+// decide says what is to be done with the text. The error is final: nothing is
+// to be sent.
+func (s *session) decide(ctx context.Context, text string, args []driver.NamedValue, query bool) (decision, error) {
+	d := decision{text: text, args: args}
+	if s.broken {
+		return d, driver.ErrBadConn // nothing of this statement was sent
+	}
+	tokens := guard.Tokens(ctx)
+	if tokens == nil {
+		if guard.IsWithout(ctx) {
+			return d, nil
+		}
+		tokens = s.inherited()
+	}
+	if tokens == nil && !s.policy.Requires() {
+		return d, nil
+	}
+	if err := s.resolve(ctx, &d, query); err != nil {
+		return d, err
+	}
+	d.plan = s.cache.Plan(d.text)
+	if tokens == nil {
+		return d, s.policy.CheckUnguarded(d.plan)
+	}
+	d.tokens = tokens
+	if !s.policy.Guards(d.plan) {
+		return d, nil
+	}
+	switch d.plan.Strategy {
+	case sqlgen.Pass:
+		return d, nil
+	case sqlgen.Splice:
+		d.way = spliced
+	case sqlgen.CheckFirst:
+		d.way = checked
+	default:
+		return d, refusal(d.plan, d.plan.Reason, d.plan.Advice)
+	}
+	if err := s.box(tokens); err != nil {
+		return d, err
+	}
+	if err := s.verify(ctx, tokens); err != nil {
+		return d, err
+	}
+	if d.way == spliced {
+		fits, err := s.fits(ctx, &d)
+		if err != nil {
+			return d, err
+		}
+		if !fits {
+			d.way = checked
+		}
+	}
+	if d.way == checked && !s.inTransaction() && (d.plan.Verb == "CALL" || d.plan.Verb == "DO") {
+		return d, refusal(d.plan, "outside a transaction it may commit, and the check would end with it",
+			"execute it inside a transaction")
+	}
+	return d, nil
+}
+
+// fits reports whether the fence can be spliced into this execution of a text
+// that takes it, and if so how it reads. Where not, a check in the same
+// transaction does the same at a higher price.
+func (s *session) fits(ctx context.Context, d *decision) (bool, error) {
+	if len(d.args)-d.lead != d.plan.Params {
+		// The arguments of the fence would be bound to the user's parameters,
+		// or his to those of the fence. As it is, the text gets what the bare
+		// driver has to say about it.
+		return false, nil
+	}
+	text, err := d.plan.Guarded(len(d.tokens))
+	if err != nil {
+		return false, nil // there are too many parameters already (CASES D24)
+	}
+	d.fenced = text
+	if s.engine != sqlgen.SQLite {
+		return true, nil
+	}
+	if numbersBeyond(d.text, d.plan.Params) {
+		return false, nil
+	}
+	attached, err := s.attached(ctx)
+	// An unqualified name may be a table of an attached database, and writing
+	// that would not lock the marks in main.
+	return !attached, err
+}
+
+// numbersBeyond reports whether $n with n above params can stand in the text.
+// For SQLite such a parameter is a name like any other, but modernc.org/sqlite
+// binds to it the n-th argument, which would be one of the fence.
+func numbersBeyond(text string, params int) bool {
+	for {
+		i := strings.IndexByte(text, '$')
+		if i < 0 {
+			return false
+		}
+		text = text[i+1:]
+		digits := 0
+		for digits < len(text) && '0' <= text[digits] && text[digits] <= '9' {
+			digits++
+		}
+		if digits == 0 {
+			continue
+		}
+		if n, err := strconv.Atoi(text[:digits]); err != nil || n > params {
+			return true
+		}
+	}
+}
+
+func refusal(plan *sqlgen.Plan, reason, advice string) error {
+	kind := plan.Verb
+	if kind == "" || plan.Kind == sqlgen.KindSeveral || plan.Kind == sqlgen.KindWriteInWith {
+		kind = plan.Kind.String()
+	}
+	return &guard.UnsupportedError{Kind: kind, Reason: reason, Advice: advice}
+}
+
+// inherited returns the tokens of the open transaction.
+func (s *session) inherited() []guard.Token {
+	if s.txTokens != nil && s.tx == nil && !s.inTransaction() {
+		s.txTokens = nil // a transaction begun by text has ended
+	}
+	return s.txTokens
+}
+
+// inTransaction reports whether a transaction is open: exactly where the
+// connection tells, else as far as calls and texts tell.
+func (s *session) inTransaction() bool {
+	if s.native != nil {
+		return s.native.InTransaction()
+	}
+	return s.tx != nil || s.textual
+}
+
+// exec executes a statement that may concern the fence.
+func (s *session) exec(ctx context.Context, t target, text string, args []driver.NamedValue) (driver.Result, error) {
+	if s.refused != nil {
+		return driver.RowsAffected(0), s.answer(text)
+	}
+	d, err := s.decide(ctx, text, args, false)
+	if err != nil {
+		return nil, err
+	}
+	switch d.way {
+	case spliced:
+		res, err := t.exec(ctx, &d, len(d.tokens), s.guarded(&d, true))
+		if err != nil {
+			return nil, s.failed(ctx, err, d.tokens)
+		}
+		if d.plan.AskOnZero() {
+			if n, err := res.RowsAffected(); err != nil || n == 0 {
+				if err := s.ask(ctx, d.tokens); err != nil {
+					return nil, s.failed(ctx, onceOnly(err), d.tokens)
+				}
+			}
+		}
+		return res, nil
+	case checked:
+		b, err := s.bracket(ctx, d.tokens)
+		if err != nil {
+			return nil, err
+		}
+		res, err := t.exec(ctx, &d, 0, d.args)
+		if err = b.end(ctx, err); err != nil {
+			return nil, err
+		}
+		return res, nil
+	}
+	res, err := t.exec(ctx, &d, 0, d.args)
+	s.track(ctx, &d, err)
+	return res, err
+}
+
+// query executes a statement that may concern the fence and returns its rows.
+func (s *session) query(ctx context.Context, t target, text string, args []driver.NamedValue) (driver.Rows, error) {
+	if s.refused != nil {
+		return noRows{}, s.answer(text)
+	}
+	d, err := s.decide(ctx, text, args, true)
+	if err != nil {
+		return nil, err
+	}
+	switch d.way {
+	case spliced:
+		raw, err := t.query(ctx, &d, len(d.tokens), s.guarded(&d, false))
+		if err != nil {
+			return nil, s.failed(ctx, err, d.tokens)
+		}
+		return &rows{session: s, ctx: ctx, raw: raw, tokens: d.tokens, ask: d.plan.AskOnZero()}, nil
+	case checked:
+		b, err := s.bracket(ctx, d.tokens)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := t.query(ctx, &d, 0, d.args)
+		if err == nil && !b.open() {
+			return &rows{session: s, ctx: ctx, raw: raw, tokens: d.tokens}, nil
+		}
+		// The bracket is closed before a row is handed out: rows that were
+		// read before a failing commit would have been lies.
+		var read *readRows
+		if err == nil {
+			read, err = readAll(raw)
+		}
+		if err = b.end(ctx, err); err != nil {
+			return nil, err
+		}
+		return read, nil
+	}
+	raw, err := t.query(ctx, &d, 0, d.args)
+	s.track(ctx, &d, err)
+	return raw, err
+}
+
+// ConnExecContext implements [sqlmw.Interceptor].
+func (s *session) ConnExecContext(ctx context.Context, _ driver.ExecerContext, text string, args []driver.NamedValue) (driver.Result, error) {
+	return s.exec(ctx, (*direct)(s), text, args)
+}
+
+// ConnQueryContext implements [sqlmw.Interceptor].
+func (s *session) ConnQueryContext(ctx context.Context, _ driver.QueryerContext, text string, args []driver.NamedValue) (context.Context, driver.Rows, error) {
+	var err error
+	s.rows, err = s.query(ctx, (*direct)(s), text, args)
+	return ctx, s.rows, err
+}
+
+// takeRows returns what the last query made.
+func (s *session) takeRows() driver.Rows {
+	r := s.rows
+	s.rows = nil
+	return r
+}
+
+// ConnPrepareContext implements [sqlmw.Interceptor]. The text is prepared as it
+// is: which token will guard it, if any, is known when it is executed (SPEC G9).
+func (s *session) ConnPrepareContext(ctx context.Context, _ driver.ConnPrepareContext, text string) (context.Context, driver.Stmt, error) {
+	if s.refused != nil {
+		return ctx, nil, s.refused
+	}
+	if s.broken {
+		return ctx, nil, driver.ErrBadConn
+	}
+	raw, err := s.prepare(ctx, text)
+	if err != nil {
+		return ctx, nil, err
+	}
+	s.prepared = &prepared{session: s, text: text, raw: raw}
+	return ctx, s.prepared, nil
+}
+
+// ConnPing implements [sqlmw.Interceptor].
+func (s *session) ConnPing(ctx context.Context, raw driver.Pinger) error {
+	if s.broken {
+		return driver.ErrBadConn
+	}
+	return raw.Ping(ctx)
+}
+
+// guarded returns the arguments of a spliced statement: the caller's, and after
+// them three for each token.
+func (s *session) guarded(d *decision, exec bool) []driver.NamedValue {
+	values := len(d.args) - d.lead
+	args := make([]driver.NamedValue, len(d.args), len(d.args)+1+len(s.boxed))
+	copy(args, d.args)
+	if values == 0 && exec && s.native != nil {
+		if option, ok := s.native.Unprepared(); ok {
+			args = append(args, driver.NamedValue{Ordinal: len(args) + 1, Value: option})
+		}
+	}
+	for _, v := range s.boxed {
+		args = append(args, driver.NamedValue{Ordinal: len(args) + 1, Value: v})
+	}
+	return args
+}
+
+// box prepares the arguments of the tokens, which stay the same from statement
+// to statement. The tokens of a context never change, so that the place where
+// they are stored tells whether they are the same.
+func (s *session) box(tokens []guard.Token) error {
+	if len(tokens) == len(s.boxedFor) && &tokens[0] == &s.boxedFor[0] {
+		return nil
+	}
+	boxed := make([]driver.Value, 0, len(tokens)*sqlgen.TokenParams)
+	for _, t := range tokens {
+		if err := t.Validate(); err != nil {
+			return err
+		}
+		boxed = append(boxed, t.Resource, t.Epoch, t.Grant)
+	}
+	s.boxedFor, s.boxed = tokens, boxed
+	return nil
+}
+
+// resolve separates the options of the driver from the values, and lets an
+// option rewrite the text now: later it would throw away the arguments of the
+// fence, or bind them to parameters of its own.
+func (s *session) resolve(ctx context.Context, d *decision, query bool) error {
+	if len(d.args) == 0 {
+		return nil
+	}
+	if s.native == nil {
+		for i := range d.args {
+			if rewrites(d.args[i].Value) {
+				return &guard.UnsupportedError{
+					Kind:   fmt.Sprintf("a statement with a %T", d.args[i].Value),
+					Reason: "it rewrites the text, and this driver was registered without knowledge of it",
+					Advice: "use the driver of the package driver/postgres, or pass plain arguments",
+				}
+			}
+		}
+		return nil
+	}
+	var again bool
+	d.lead, again = s.native.Leading(d.args, query)
+	if !again {
+		return nil
+	}
+	var err error
+	if d.text, d.args, err = s.native.Rewrite(ctx, d.text, d.args, query); err != nil {
+		return err
+	}
+	if d.lead, again = s.native.Leading(d.args, query); again {
+		return &guard.UnsupportedError{Kind: "a statement with a query rewriter", Reason: "what it returns is to be rewritten again",
+			Advice: "pass one rewriter"}
+	}
+	return nil
+}
+
+// direct is the connection as a target.
+type direct session
+
+func (c *direct) exec(ctx context.Context, d *decision, tokens int, args []driver.NamedValue) (driver.Result, error) {
+	return execOn(ctx, c.raw, d.textFor(tokens), args)
+}
+
+func (c *direct) query(ctx context.Context, d *decision, tokens int, args []driver.NamedValue) (driver.Rows, error) {
+	return queryOn(ctx, c.raw, d.textFor(tokens), args)
+}
+
+func (d *decision) textFor(tokens int) string {
+	if tokens == 0 {
+		return d.text
+	}
+	return d.fenced
+}

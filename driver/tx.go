@@ -1,0 +1,202 @@
+package driver
+
+import (
+	"context"
+	"database/sql/driver"
+	"strings"
+
+	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/sqlgen"
+)
+
+// ConnBeginTx implements [sqlmw.Interceptor]. Statements without a token of
+// their own inherit those of the transaction.
+func (s *session) ConnBeginTx(ctx context.Context, _ driver.ConnBeginTx, opts driver.TxOptions) (context.Context, driver.Tx, error) {
+	if s.refused != nil {
+		return ctx, nil, s.refused
+	}
+	if s.broken {
+		return ctx, nil, driver.ErrBadConn
+	}
+	tx, err := s.begin(ctx, opts)
+	if err != nil {
+		return ctx, nil, err
+	}
+	s.tx, s.txTokens = tx, guard.Tokens(ctx)
+	return ctx, tx, nil
+}
+
+// begin begins a transaction on the raw connection as database/sql would.
+func (s *session) begin(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	if b, ok := s.raw.(driver.ConnBeginTx); ok {
+		return b.BeginTx(ctx, opts)
+	}
+	tx, err := s.raw.Begin() //nolint:staticcheck // drivers that have no other are to work
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		if rollbackErr := tx.Rollback(); rollbackErr != nil {
+			s.broken = true
+		}
+		return nil, err
+	}
+	return tx, nil
+}
+
+// TxCommit implements [sqlmw.Interceptor]. A refused transaction has been rolled
+// back already, and says so (SPEC G8).
+func (s *session) TxCommit(_ context.Context, tx driver.Tx) error {
+	if err := s.refused; err != nil {
+		s.ended()
+		return err
+	}
+	tokens := s.txTokens
+	s.ended()
+	err := tx.Commit()
+	if meaning := guard.FromServer(err, tokens); meaning != nil {
+		return meaning
+	}
+	return err
+}
+
+// TxRollback implements [sqlmw.Interceptor].
+func (s *session) TxRollback(_ context.Context, tx driver.Tx) error {
+	refused := s.refused != nil
+	s.ended()
+	if refused {
+		return nil
+	}
+	return tx.Rollback()
+}
+
+// ended forgets the transaction.
+func (s *session) ended() {
+	s.tx, s.textual, s.txTokens, s.outermost, s.refused = nil, false, nil, "", nil
+}
+
+// reset is called before the connection is used by somebody else.
+func (s *session) reset() error {
+	if s.broken {
+		return driver.ErrBadConn
+	}
+	if s.refused != nil && s.native != nil {
+		// A transaction was begun by text and left open. The driver, had the
+		// fence not rolled it back, would now give the connection up.
+		return driver.ErrBadConn
+	}
+	return nil
+}
+
+// refuse ends the open transaction, if there is one, because of err: it must
+// not commit, whatever the program does now (SPEC G8).
+func (s *session) refuse(ctx context.Context, err error) {
+	if s.refused != nil || s.broken {
+		return
+	}
+	switch {
+	case s.tx != nil:
+		s.refused = err
+		if s.tx.Rollback() != nil && !s.idle(ctx) {
+			s.broken = true
+		}
+	case s.engine == sqlgen.SQLite:
+		// Only SQLite knows whether a transaction is open; outside, this fails.
+		if s.finally(ctx, "ROLLBACK") == nil {
+			s.refused = err
+		} else if !s.idle(ctx) {
+			s.broken = true
+		}
+	case s.inTransaction():
+		s.refused = err
+		if s.finally(ctx, "ROLLBACK") != nil || (s.native != nil && s.native.InTransaction()) {
+			s.broken = true
+		}
+	}
+	s.textual = false
+}
+
+// idle makes sure that no transaction is open after a roll-back failed: the
+// engine may have rolled back before us. Else the connection must be given up.
+func (s *session) idle(ctx context.Context) bool {
+	if s.native != nil {
+		return !s.native.InTransaction()
+	}
+	return s.engine == sqlgen.SQLite && s.finally(ctx, "BEGIN") == nil && s.finally(ctx, "ROLLBACK") == nil
+}
+
+// answer is what a statement gets in a transaction that was refused: the
+// refusal. Where the transaction was begun by text, a text ends it too.
+func (s *session) answer(text string) error {
+	err := s.refused
+	if s.tx != nil || strings.Contains(strings.ToUpper(text), "CHAIN") {
+		return err
+	}
+	switch s.cache.Plan(text).Kind {
+	case sqlgen.KindRollback:
+		s.ended()
+		return nil
+	case sqlgen.KindCommit:
+		s.ended()
+	case sqlgen.KindRelease:
+		// SQLite: the end of a transaction that a savepoint has begun.
+		if s.outermost != "" && s.outermost == lastWord(text) {
+			s.ended()
+		}
+	}
+	return err
+}
+
+// lastWord returns the last word of the text, in lower case.
+func lastWord(text string) string {
+	words := strings.Fields(strings.TrimRight(text, "; \t\r\n"))
+	if len(words) == 0 {
+		return ""
+	}
+	return strings.ToLower(words[len(words)-1])
+}
+
+// track notes what a statement that was sent as it is has changed.
+func (s *session) track(ctx context.Context, d *decision, err error) {
+	if s.tx == nil && s.txTokens != nil && !s.inTransaction() {
+		s.txTokens = nil
+	}
+	if d.tokens == nil && !s.tracks(d.text) {
+		return
+	}
+	if d.plan == nil {
+		d.plan = s.cache.Plan(d.text)
+	}
+	chain := strings.Contains(strings.ToUpper(d.text), "CHAIN")
+	switch d.plan.Kind {
+	case sqlgen.KindBegin:
+		if err == nil && s.tx == nil {
+			s.textual, s.txTokens = true, d.tokens
+		}
+	case sqlgen.KindSavepoint:
+		// On SQLite it begins a transaction where there is none.
+		if err == nil && s.engine == sqlgen.SQLite && !s.inTransaction() {
+			s.textual, s.txTokens, s.outermost = true, d.tokens, lastWord(d.text)
+		}
+	case sqlgen.KindRelease:
+		if err == nil && s.outermost != "" && s.outermost == lastWord(d.text) {
+			s.ended()
+		}
+	case sqlgen.KindCommit, sqlgen.KindRollback, sqlgen.KindPrepareTx:
+		// A failed COMMIT ends the transaction on PostgreSQL, but not always
+		// on SQLite, where being wrong in this direction costs nothing.
+		if !chain && (err == nil || s.engine != sqlgen.SQLite) {
+			s.textual, s.outermost = false, ""
+			if s.tx == nil {
+				s.txTokens = nil
+			}
+		}
+	case sqlgen.KindAttach:
+		s.databases = unasked
+	case sqlgen.KindSeveral, sqlgen.KindUnknown:
+		// Anything may have happened: what is done under a token from now on
+		// finds out whether a transaction is open, or fails.
+		s.textual = true
+		s.databases = unasked
+	}
+}
