@@ -26,7 +26,6 @@ import (
 const (
 	envContender = "SQLFENCE_TEST_CONTENDER_FILE"
 	envOwner     = "SQLFENCE_TEST_CONTENDER_OWNER"
-	acquires     = 200
 )
 
 // contend acquires the resource over and over, as soon as it has lapsed, and
@@ -44,7 +43,8 @@ func contend(file, owner string) error {
 	out := bufio.NewWriter(os.Stdout)
 	for n := 0; n < acquires; {
 		g, err := s.Acquire(context.Background(), req)
-		if errors.Is(err, lease.ErrNotAcquirable) {
+		if held := (*lease.HeldError)(nil); errors.As(err, &held) {
+			<-time.After(held.Remaining)
 			continue
 		}
 		if err != nil {
