@@ -32,6 +32,8 @@
 --   SF003  invalid input
 --   SF004  epochs exhausted: 9223372036854775807 is reached and never wrapped
 --   SF005  the schema is damaged, or belongs to another role
+--   (SF999 is used within and never leaves; it is not SF000, because a handler for
+--   a code that ends in 000 catches its whole class)
 --   57014  with DETAIL 'sqlfence: wait bound spent': the bounded wait for open
 --          guarded transactions is spent; without it: a cancel or a
 --          statement_timeout, as ever
@@ -46,13 +48,14 @@ DO $sqlfence$
 BEGIN
 	-- Programs that start at once wait for each other here.
 	PERFORM pg_catalog.pg_advisory_xact_lock(1936813158, 1);
-	IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace AS n
-			WHERE n.nspname OPERATOR(pg_catalog.=) 'sqlfence'::pg_catalog.name) THEN
+	-- Not from pg_namespace: under REPEATABLE READ its rows are those of before the
+	-- wait. What is created and not yet shown was created by the same program.
+	IF pg_catalog.to_regnamespace('sqlfence') IS NULL THEN
 		CREATE SCHEMA sqlfence;
-	ELSIF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace AS n
+	ELSIF EXISTS (SELECT FROM pg_catalog.pg_namespace AS n
 			JOIN pg_catalog.pg_roles AS r ON r.oid OPERATOR(pg_catalog.=) n.nspowner
 			WHERE n.nspname OPERATOR(pg_catalog.=) 'sqlfence'::pg_catalog.name
-			AND r.rolname OPERATOR(pg_catalog.=) CURRENT_USER) THEN
+			AND r.rolname OPERATOR(pg_catalog.<>) CURRENT_USER) THEN
 		-- Functions that run with one role's rights over another's tables
 		-- would lend those rights to the other.
 		RAISE EXCEPTION USING ERRCODE = 'SF005',
@@ -316,8 +319,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER AS $sqlfence$
 BEGIN
 	INSERT INTO sqlfence.leases (resource, epoch, grant_id) VALUES (unseen.resource, 1, 0)
 	ON CONFLICT (resource) DO NOTHING;
-	RAISE EXCEPTION USING ERRCODE = 'SF000', MESSAGE = 'sqlfence: undo';
-EXCEPTION WHEN SQLSTATE 'SF000' THEN
+	RAISE EXCEPTION USING ERRCODE = 'SF999', MESSAGE = 'sqlfence: undo';
+EXCEPTION WHEN SQLSTATE 'SF999' THEN
 	NULL;
 END
 $sqlfence$;
@@ -511,7 +514,7 @@ BEGIN
 			mine := (holder COLLATE pg_catalog."C") OPERATOR(pg_catalog.=) (acquire.owner COLLATE pg_catalog."C")
 				AND acquire.reentry OPERATOR(pg_catalog.<>) 'refuse';
 			IF NOT mine THEN
-				RAISE EXCEPTION USING ERRCODE = 'SF000', MESSAGE = 'sqlfence: undo';
+				RAISE EXCEPTION USING ERRCODE = 'SF999', MESSAGE = 'sqlfence: undo';
 			END IF;
 		END IF;
 		IF acquire.request IS NOT NULL THEN
@@ -554,7 +557,7 @@ BEGIN
 	EXCEPTION
 		WHEN lock_not_available THEN
 			PERFORM sqlfence.spent(acquire.resource);
-		WHEN SQLSTATE 'SF000' THEN
+		WHEN SQLSTATE 'SF999' THEN
 			-- The locks are given back with the block, also inside a caller's transaction.
 			outcome := 'held';
 			remaining := lease_expires OPERATOR(pg_catalog.-) now;
@@ -745,7 +748,7 @@ BEGIN
 		outcome := sqlfence.judge(now, release.owner, release.epoch, release.grant_id,
 			holder, lease_epoch, lease_grant, lease_expires, high_water, mark_grant);
 		IF outcome OPERATOR(pg_catalog.<>) 'ok' THEN
-			RAISE EXCEPTION USING ERRCODE = 'SF000', MESSAGE = 'sqlfence: undo';
+			RAISE EXCEPTION USING ERRCODE = 'SF999', MESSAGE = 'sqlfence: undo';
 		END IF;
 		lease_epoch := lease_epoch OPERATOR(pg_catalog.+)
 			CASE WHEN lease_epoch OPERATOR(pg_catalog.<) 9223372036854775807 THEN 1 ELSE 0 END;
@@ -761,7 +764,7 @@ BEGIN
 	EXCEPTION
 		WHEN lock_not_available THEN
 			PERFORM sqlfence.spent(release.resource);
-		WHEN SQLSTATE 'SF000' THEN
+		WHEN SQLSTATE 'SF999' THEN
 			NULL;
 	END;
 END
@@ -815,10 +818,10 @@ BEGIN
 			IF NOT fresh THEN
 				PERFORM sqlfence.unseen(advance.resource);
 			END IF;
-			RAISE EXCEPTION USING ERRCODE = 'SF000', MESSAGE = 'sqlfence: undo';
+			RAISE EXCEPTION USING ERRCODE = 'SF999', MESSAGE = 'sqlfence: undo';
 		END IF;
 		IF high_water OPERATOR(pg_catalog.>=) advance.epoch THEN
-			RAISE EXCEPTION USING ERRCODE = 'SF000', MESSAGE = 'sqlfence: undo';
+			RAISE EXCEPTION USING ERRCODE = 'SF999', MESSAGE = 'sqlfence: undo';
 		END IF;
 		PERFORM sqlfence.durable();
 		INSERT INTO sqlfence.fences AS f (resource, high_water, grant_id, advanced)
@@ -830,7 +833,7 @@ BEGIN
 	EXCEPTION
 		WHEN lock_not_available THEN
 			PERFORM sqlfence.spent(advance.resource);
-		WHEN SQLSTATE 'SF000' THEN
+		WHEN SQLSTATE 'SF999' THEN
 			NULL;
 	END;
 END
