@@ -14,11 +14,12 @@ func Analyze(e Engine, text string) *Plan {
 		panic("sqlgen: no rules for " + e.String())
 	}
 	p := &Plan{Engine: e, text: text}
-	w, own, err := scan(e, text)
-	if err != nil {
+	w := newWalker(e, text)
+	defer w.free()
+	if err := w.read(); err != nil {
 		verb := "the text"
-		if len(w.tokens) > 0 && w.tokens[0].kind == tokenWord {
-			verb = strings.ToUpper(text[w.tokens[0].start:w.tokens[0].end])
+		if len(w.tokens) > 0 {
+			verb = w.verb(0)
 		}
 		o := notUnderstood(verb, err.Error())
 		var lexical *lexError
@@ -26,43 +27,46 @@ func Analyze(e Engine, text string) *Plan {
 			o.advice = lexical.advice
 		}
 		p.set(o)
-		p.kinds = []Kind{KindUnknown}
+		p.alone()
 		return p
 	}
-	statement := postgresStatement
-	if e == SQLite {
-		statement = sqliteStatement
-	}
-	parts := w.split()
-	switch len(parts) {
+	switch parts := w.split(); len(parts) {
 	case 0:
 		p.set(pass(KindEmpty, ""))
-		return p
 	case 1:
-		o := statement(w, parts[0].lo, parts[0].hi)
-		p.Params = w.params()
-		if e == SQLite {
-			edits, params, ok := w.sqliteNumber(o.edits)
-			p.Params = params
-			switch {
-			case o.strategy != Splice:
-			case !ok:
-				o = checkFirst(o, "a named parameter stands behind the place of the fence")
-			default:
-				o.edits = edits
-			}
-		}
-		if own && o.strategy == Splice {
-			p.suffix = freshSuffix(text)
-		}
-		p.set(o)
-		p.kinds = []Kind{o.kind}
-		return p
+		w.analyzeOne(p, parts[0])
+	default:
+		w.analyzeSeveral(p, parts)
 	}
+	return p
+}
+
+func (w *walker) analyzeOne(p *Plan, s span) {
+	o := w.statement(s)
+	p.Params = w.params()
+	if w.engine == SQLite {
+		edits, params, ok := w.sqliteNumber(o.edits)
+		p.Params = params
+		switch {
+		case o.strategy != Splice:
+		case !ok:
+			o = checkFirst(o, "a named parameter stands behind the place of the fence")
+		default:
+			o.edits = edits
+		}
+	}
+	if w.own && o.strategy == Splice {
+		p.suffix = freshSuffix(p.text)
+	}
+	p.set(o)
+	p.alone()
+}
+
+func (w *walker) analyzeSeveral(p *Plan, parts []span) {
 	o := refuse(KindSeveral, "several statements", "they cannot be guarded as one", "send them one at a time")
 	known := true
 	for _, part := range parts {
-		s := statement(w, part.lo, part.hi)
+		s := w.statement(part)
 		p.kinds = append(p.kinds, s.kind)
 		o.tables = append(o.tables, s.tables...)
 		known = known && (s.tables != nil || !s.kind.writes())
@@ -72,7 +76,13 @@ func Analyze(e Engine, text string) *Plan {
 	}
 	p.Params = w.params()
 	p.set(o)
-	return p
+}
+
+func (w *walker) statement(s span) outcome {
+	if w.engine == SQLite {
+		return sqliteStatement(w, s.lo, s.hi)
+	}
+	return postgresStatement(w, s.lo, s.hi)
 }
 
 func (p *Plan) set(o outcome) {
@@ -80,25 +90,10 @@ func (p *Plan) set(o outcome) {
 	p.Reason, p.Advice, p.edits, p.check = o.reason, o.advice, o.edits, o.check
 }
 
-// scan reads the whole text. The walker is never nil.
-func scan(e Engine, text string) (w *walker, own bool, err error) {
-	w = &walker{engine: e, text: text}
-	// Some drivers send a text up to its first NUL: what stands behind it,
-	// even in a comment, would be seen here and not by the server.
-	if i := strings.IndexByte(text, 0); i >= 0 {
-		return w, false, &lexError{at: i, reason: "a NUL byte"}
-	}
-	l := &lexer{text: text, tokens: make([]token, 0, 16+min(len(text)/6, 1<<12))}
-	if e == SQLite {
-		err = lexSQLite(l)
-	} else {
-		err = lexPostgres(l)
-	}
-	w.tokens = l.tokens
-	if err == nil {
-		err = w.brackets()
-	}
-	return w, l.own, err
+// alone notes that the text is one statement.
+func (p *Plan) alone() {
+	p.kind1[0] = p.Kind
+	p.kinds = p.kind1[:]
 }
 
 // span is the tokens of one statement.
@@ -107,50 +102,54 @@ type span struct{ lo, hi int }
 // split divides the text at its semicolons; empty statements are dropped. The
 // semicolons inside of a body (BEGIN ATOMIC … END, a trigger's BEGIN … END)
 // do not divide.
-func (w *walker) split() (parts []span) {
-	lo, body := 0, 0
+func (w *walker) split() []span {
+	lo, body := 0, false
 	for i := 0; i <= len(w.tokens); {
-		if i == len(w.tokens) || w.tokens[i].punct == ';' && body == 0 {
+		switch {
+		case i == len(w.tokens) || w.tokens[i].punct == ';' && !body:
 			if i > lo {
-				parts = append(parts, span{lo, i})
+				w.parts = append(w.parts, span{lo, i})
 			}
 			i++
-			lo, body = i, 0
+			lo, body = i, false
 			continue
-		}
-		switch t := w.tokens[i]; {
-		case t.word == kwBegin && body == 0 && i > lo && w.hasBody(lo, i):
-			body = 1
-		case t.word == kwCase && body > 0 && !w.isLabel(i):
-			body++
-		case t.word == kwEnd && body > 0 && !w.isLabel(i):
-			body--
+		case w.tokens[i].word == kwBegin && !body:
+			body = w.hasBody(lo, i)
+		case w.tokens[i].word == kwEnd && body:
+			// A CASE ends elsewhere, and so may a column of that name: behind
+			// a semicolon there is no other END.
+			body = w.tokens[i-1].punct != ';' && w.tokens[i-1].word != kwAtomic
 		}
 		i = w.next(i)
 	}
-	return parts
+	return w.parts
 }
 
-// hasBody reports whether the BEGIN at i opens a body of statements.
+// hasBody reports whether the BEGIN at i opens a body of statements: that of
+// CREATE [OR REPLACE] FUNCTION or PROCEDURE, or of CREATE [TEMP] TRIGGER.
 func (w *walker) hasBody(lo, i int) bool {
-	if w.tokens[lo].word != kwCreate {
+	if !w.is(lo, i, kwCreate) {
 		return false
 	}
+	lo++
 	if w.engine == PostgreSQL {
-		return w.is(i+1, len(w.tokens), kwAtomic)
-	}
-	for j := lo + 1; j < i && j < lo+4; j++ { // CREATE [TEMP] TRIGGER
-		if w.tokens[j].word == kwTrigger {
-			return true
+		if w.is(lo, i, kwOr) && w.is(lo+1, i, kwReplace) {
+			lo += 2
 		}
+		return (w.is(lo, i, kwFunction) || w.is(lo, i, kwProcedure)) && w.is(i+1, len(w.tokens), kwAtomic)
 	}
-	return false
+	if w.is(lo, i, kwTemp) || w.is(lo, i, kwTemporary) {
+		lo++
+	}
+	return w.is(lo, i, kwTrigger)
 }
 
 // MayChangeTransaction reports whether executing the text could begin or end
-// a transaction or attach a database. It is false only where that is sure. It
-// looks at the first word and for semicolons, allocates nothing, and is meant
-// for texts that are executed without a token and need no [Plan].
+// a transaction or attach a database. It is false only where that is sure, as
+// long as the statement succeeds: one that fails can take the transaction with
+// it (SQLite's OR ROLLBACK). It looks at the first word and for semicolons,
+// allocates nothing, and is meant for texts that are executed without a token
+// and need no [Plan].
 func MayChangeTransaction(e Engine, text string) bool {
 	if i := strings.IndexByte(text, ';'); i >= 0 && strings.Trim(text[i:], "; \t\r\n") != "" {
 		return true
@@ -169,7 +168,7 @@ func MayChangeTransaction(e Engine, text string) bool {
 				return false
 			}
 			i += n + 1
-		case isLetter(c):
+		case isLetter(c) && c < 0x80:
 			end := i + 1
 			for end < len(text) && isIdent(text[end]) {
 				end++
@@ -180,7 +179,8 @@ func MayChangeTransaction(e Engine, text string) bool {
 			}
 			return false
 		default:
-			// A comment, a bracket or something odd: let Analyze tell.
+			// A comment, a bracket, a byte order mark or something odd: let
+			// Analyze tell.
 			return c != '('
 		}
 	}

@@ -7,21 +7,18 @@ type keyword uint8
 const (
 	notKeyword keyword = iota
 	kwAbort
-	kwAction
-	kwAfter
-	kwAll
 	kwAlter
+	kwAnalyse
 	kwAnalyze
-	kwAnd
 	kwAs
-	kwAsc
 	kwAtomic
 	kwAttach
 	kwBegin
+	kwBinary
 	kwBreadth
 	kwBy
 	kwCall
-	kwCase
+	kwCascade
 	kwCheckpoint
 	kwClose
 	kwCluster
@@ -31,12 +28,10 @@ const (
 	kwCopy
 	kwCreate
 	kwCurrent
-	kwCursor
 	kwCycle
 	kwDeallocate
 	kwDeclare
 	kwDefault
-	kwDeferred
 	kwDelete
 	kwDepth
 	kwDetach
@@ -45,15 +40,15 @@ const (
 	kwDrop
 	kwEnd
 	kwExcept
-	kwExclusive
 	kwExecute
 	kwExplain
 	kwFetch
 	kwFirst
-	kwFor
 	kwFrom
+	kwFunction
+	kwGlobal
 	kwGrant
-	kwImmediate
+	kwIf
 	kwImport
 	kwIndexed
 	kwInsert
@@ -62,6 +57,7 @@ const (
 	kwLimit
 	kwListen
 	kwLoad
+	kwLocal
 	kwLock
 	kwMaterialized
 	kwMerge
@@ -74,12 +70,10 @@ const (
 	kwOnly
 	kwOr
 	kwOrder
-	kwOverriding
-	kwPlan
 	kwPragma
 	kwPrepare
 	kwPrepared
-	kwQuery
+	kwProcedure
 	kwReassign
 	kwRecursive
 	kwRefresh
@@ -91,13 +85,13 @@ const (
 	kwRevoke
 	kwRollback
 	kwSavepoint
-	kwSchema
 	kwSearch
 	kwSecurity
 	kwSelect
 	kwSet
 	kwShow
 	kwStart
+	kwStdout
 	kwTable
 	kwTemp
 	kwTemporary
@@ -107,148 +101,160 @@ const (
 	kwTruncate
 	kwUnion
 	kwUnlisten
+	kwUnlogged
 	kwUpdate
 	kwUsing
 	kwVacuum
 	kwValues
 	kwVerbose
+	kwView
 	kwWhere
 	kwWith
 	kwWork
 )
 
-var keywords = map[string]keyword{
-	"ABORT":        kwAbort,
-	"ACTION":       kwAction,
-	"AFTER":        kwAfter,
-	"ALL":          kwAll,
-	"ALTER":        kwAlter,
-	"ANALYZE":      kwAnalyze,
-	"AND":          kwAnd,
-	"AS":           kwAs,
-	"ASC":          kwAsc,
-	"ATOMIC":       kwAtomic,
-	"ATTACH":       kwAttach,
-	"BEGIN":        kwBegin,
-	"BREADTH":      kwBreadth,
-	"BY":           kwBy,
-	"CALL":         kwCall,
-	"CASE":         kwCase,
-	"CHECKPOINT":   kwCheckpoint,
-	"CLOSE":        kwClose,
-	"CLUSTER":      kwCluster,
-	"COMMENT":      kwComment,
-	"COMMIT":       kwCommit,
-	"CONFLICT":     kwConflict,
-	"COPY":         kwCopy,
-	"CREATE":       kwCreate,
-	"CURRENT":      kwCurrent,
-	"CURSOR":       kwCursor,
-	"CYCLE":        kwCycle,
-	"DEALLOCATE":   kwDeallocate,
-	"DECLARE":      kwDeclare,
-	"DEFAULT":      kwDefault,
-	"DEFERRED":     kwDeferred,
-	"DELETE":       kwDelete,
-	"DEPTH":        kwDepth,
-	"DETACH":       kwDetach,
-	"DISCARD":      kwDiscard,
-	"DO":           kwDo,
-	"DROP":         kwDrop,
-	"END":          kwEnd,
-	"EXCEPT":       kwExcept,
-	"EXCLUSIVE":    kwExclusive,
-	"EXECUTE":      kwExecute,
-	"EXPLAIN":      kwExplain,
-	"FETCH":        kwFetch,
-	"FIRST":        kwFirst,
-	"FOR":          kwFor,
-	"FROM":         kwFrom,
-	"GRANT":        kwGrant,
-	"IMMEDIATE":    kwImmediate,
-	"IMPORT":       kwImport,
-	"INDEXED":      kwIndexed,
-	"INSERT":       kwInsert,
-	"INTERSECT":    kwIntersect,
-	"INTO":         kwInto,
-	"LIMIT":        kwLimit,
-	"LISTEN":       kwListen,
-	"LOAD":         kwLoad,
-	"LOCK":         kwLock,
-	"MATERIALIZED": kwMaterialized,
-	"MERGE":        kwMerge,
-	"MOVE":         kwMove,
-	"NOT":          kwNot,
-	"NOTIFY":       kwNotify,
-	"OF":           kwOf,
-	"OFFSET":       kwOffset,
-	"ON":           kwOn,
-	"ONLY":         kwOnly,
-	"OR":           kwOr,
-	"ORDER":        kwOrder,
-	"OVERRIDING":   kwOverriding,
-	"PLAN":         kwPlan,
-	"PRAGMA":       kwPragma,
-	"PREPARE":      kwPrepare,
-	"PREPARED":     kwPrepared,
-	"QUERY":        kwQuery,
-	"REASSIGN":     kwReassign,
-	"RECURSIVE":    kwRecursive,
-	"REFRESH":      kwRefresh,
-	"REINDEX":      kwReindex,
-	"RELEASE":      kwRelease,
-	"REPLACE":      kwReplace,
-	"RESET":        kwReset,
-	"RETURNING":    kwReturning,
-	"REVOKE":       kwRevoke,
-	"ROLLBACK":     kwRollback,
-	"SAVEPOINT":    kwSavepoint,
-	"SCHEMA":       kwSchema,
-	"SEARCH":       kwSearch,
-	"SECURITY":     kwSecurity,
-	"SELECT":       kwSelect,
-	"SET":          kwSet,
-	"SHOW":         kwShow,
-	"START":        kwStart,
-	"TABLE":        kwTable,
-	"TEMP":         kwTemp,
-	"TEMPORARY":    kwTemporary,
-	"TO":           kwTo,
-	"TRANSACTION":  kwTransaction,
-	"TRIGGER":      kwTrigger,
-	"TRUNCATE":     kwTruncate,
-	"UNION":        kwUnion,
-	"UNLISTEN":     kwUnlisten,
-	"UPDATE":       kwUpdate,
-	"USING":        kwUsing,
-	"VACUUM":       kwVacuum,
-	"VALUES":       kwValues,
-	"VERBOSE":      kwVerbose,
-	"WHERE":        kwWhere,
-	"WITH":         kwWith,
-	"WORK":         kwWork,
+// keywordNames holds the keywords in upper case, sorted.
+var keywordNames = [...]string{
+	kwAbort:        "ABORT",
+	kwAlter:        "ALTER",
+	kwAnalyse:      "ANALYSE",
+	kwAnalyze:      "ANALYZE",
+	kwAs:           "AS",
+	kwAtomic:       "ATOMIC",
+	kwAttach:       "ATTACH",
+	kwBegin:        "BEGIN",
+	kwBinary:       "BINARY",
+	kwBreadth:      "BREADTH",
+	kwBy:           "BY",
+	kwCall:         "CALL",
+	kwCascade:      "CASCADE",
+	kwCheckpoint:   "CHECKPOINT",
+	kwClose:        "CLOSE",
+	kwCluster:      "CLUSTER",
+	kwComment:      "COMMENT",
+	kwCommit:       "COMMIT",
+	kwConflict:     "CONFLICT",
+	kwCopy:         "COPY",
+	kwCreate:       "CREATE",
+	kwCurrent:      "CURRENT",
+	kwCycle:        "CYCLE",
+	kwDeallocate:   "DEALLOCATE",
+	kwDeclare:      "DECLARE",
+	kwDefault:      "DEFAULT",
+	kwDelete:       "DELETE",
+	kwDepth:        "DEPTH",
+	kwDetach:       "DETACH",
+	kwDiscard:      "DISCARD",
+	kwDo:           "DO",
+	kwDrop:         "DROP",
+	kwEnd:          "END",
+	kwExcept:       "EXCEPT",
+	kwExecute:      "EXECUTE",
+	kwExplain:      "EXPLAIN",
+	kwFetch:        "FETCH",
+	kwFirst:        "FIRST",
+	kwFrom:         "FROM",
+	kwFunction:     "FUNCTION",
+	kwGlobal:       "GLOBAL",
+	kwGrant:        "GRANT",
+	kwIf:           "IF",
+	kwImport:       "IMPORT",
+	kwIndexed:      "INDEXED",
+	kwInsert:       "INSERT",
+	kwIntersect:    "INTERSECT",
+	kwInto:         "INTO",
+	kwLimit:        "LIMIT",
+	kwListen:       "LISTEN",
+	kwLoad:         "LOAD",
+	kwLocal:        "LOCAL",
+	kwLock:         "LOCK",
+	kwMaterialized: "MATERIALIZED",
+	kwMerge:        "MERGE",
+	kwMove:         "MOVE",
+	kwNot:          "NOT",
+	kwNotify:       "NOTIFY",
+	kwOf:           "OF",
+	kwOffset:       "OFFSET",
+	kwOn:           "ON",
+	kwOnly:         "ONLY",
+	kwOr:           "OR",
+	kwOrder:        "ORDER",
+	kwPragma:       "PRAGMA",
+	kwPrepare:      "PREPARE",
+	kwPrepared:     "PREPARED",
+	kwProcedure:    "PROCEDURE",
+	kwReassign:     "REASSIGN",
+	kwRecursive:    "RECURSIVE",
+	kwRefresh:      "REFRESH",
+	kwReindex:      "REINDEX",
+	kwRelease:      "RELEASE",
+	kwReplace:      "REPLACE",
+	kwReset:        "RESET",
+	kwReturning:    "RETURNING",
+	kwRevoke:       "REVOKE",
+	kwRollback:     "ROLLBACK",
+	kwSavepoint:    "SAVEPOINT",
+	kwSearch:       "SEARCH",
+	kwSecurity:     "SECURITY",
+	kwSelect:       "SELECT",
+	kwSet:          "SET",
+	kwShow:         "SHOW",
+	kwStart:        "START",
+	kwStdout:       "STDOUT",
+	kwTable:        "TABLE",
+	kwTemp:         "TEMP",
+	kwTemporary:    "TEMPORARY",
+	kwTo:           "TO",
+	kwTransaction:  "TRANSACTION",
+	kwTrigger:      "TRIGGER",
+	kwTruncate:     "TRUNCATE",
+	kwUnion:        "UNION",
+	kwUnlisten:     "UNLISTEN",
+	kwUnlogged:     "UNLOGGED",
+	kwUpdate:       "UPDATE",
+	kwUsing:        "USING",
+	kwVacuum:       "VACUUM",
+	kwValues:       "VALUES",
+	kwVerbose:      "VERBOSE",
+	kwView:         "VIEW",
+	kwWhere:        "WHERE",
+	kwWith:         "WITH",
+	kwWork:         "WORK",
 }
 
-// maxKeyword is the length of the longest keyword.
-var maxKeyword = func() (n int) {
-	for k := range keywords {
-		n = max(n, len(k))
+func (k keyword) String() string { return keywordNames[k] }
+
+// keywordsByLetter holds, for each first letter, where its keywords begin.
+var keywordsByLetter = func() (begin [27]keyword) {
+	k := notKeyword + 1
+	for letter := range begin {
+		begin[letter] = k
+		for int(k) < len(keywordNames) && int(keywordNames[k][0]-'A') == letter {
+			k++
+		}
 	}
-	return n
+	return begin
 }()
 
-// lookupKeyword allocates nothing.
+// lookupKeyword allocates nothing, and compares only with the few keywords of
+// the same first letter and length: most words are no keywords.
 func lookupKeyword(word string) keyword {
-	var buf [16]byte
-	if len(word) > maxKeyword || len(word) > len(buf) {
+	letter := word[0]&^0x20 - 'A'
+	if letter >= 26 {
 		return notKeyword
 	}
-	for i := range len(word) {
-		c := word[i]
-		if c >= 'a' && c <= 'z' {
-			c -= 'a' - 'A'
+next:
+	for k := keywordsByLetter[letter]; k < keywordsByLetter[letter+1]; k++ {
+		name := keywordNames[k]
+		if len(name) != len(word) {
+			continue
 		}
-		buf[i] = c
+		for i := 1; i < len(word); i++ {
+			if word[i]&^0x20 != name[i] {
+				continue next
+			}
+		}
+		return k
 	}
-	return keywords[string(buf[:len(word)])]
+	return notKeyword
 }

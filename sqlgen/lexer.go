@@ -20,12 +20,16 @@ const (
 
 // token is one token of a text: text[start:end].
 type token struct {
-	start, end int
+	start, end int32
+	num        int32 // of a numbered tokenParam; 0 for ? and named ones
 	kind       tokenKind
 	punct      byte    // the byte of a tokenPunct
 	word       keyword // of a tokenWord that is a keyword we know
-	num        int     // of a numbered tokenParam; 0 for ? and named ones
 }
+
+// maxText is the longest text that is read, 1 GiB: the servers take no longer
+// ones.
+const maxText = 1 << 30
 
 // lexError is why a text could not be read to its end.
 type lexError struct {
@@ -58,15 +62,25 @@ func (l *lexer) peek(ahead int) byte {
 }
 
 func (l *lexer) emit(kind tokenKind, start int) *token {
-	l.tokens = append(l.tokens, token{kind: kind, start: start, end: l.pos})
+	l.tokens = append(l.tokens, token{kind: kind, start: int32(start), end: int32(l.pos)})
 	return &l.tokens[len(l.tokens)-1]
 }
 
-// emitWord emits text[start:pos] as a word.
-func (l *lexer) emitWord(start int) {
-	t := l.emit(tokenWord, start)
-	t.word = lookupKeyword(l.text[start:l.pos])
-	l.noteOwn(l.text[start:l.pos])
+// punct emits the byte at pos.
+func (l *lexer) punct() {
+	l.pos++
+	l.emit(tokenPunct, l.pos-1).punct = l.text[l.pos-1]
+}
+
+// word reads a keyword or an unquoted identifier.
+func (l *lexer) word() {
+	start := l.pos
+	for l.pos++; l.pos < len(l.text) && isIdent(l.text[l.pos]); {
+		l.pos++
+	}
+	w := l.text[start:l.pos]
+	l.emit(tokenWord, start).word = lookupKeyword(w)
+	l.noteOwn(w)
 }
 
 // ownPrefix begins every name that is injected.
@@ -107,19 +121,24 @@ func (l *lexer) quoted(what string) error {
 	}
 }
 
-// digits moves behind a run of bytes that belong to the class.
-func (l *lexer) run(class func(byte) bool) {
-	for l.pos < len(l.text) && class(l.text[l.pos]) {
+// quotedName reads an identifier in quotes that are doubled to stand for
+// themselves.
+func (l *lexer) quotedName() error {
+	start := l.pos
+	if err := l.quoted("quoted identifier"); err != nil {
+		return err
+	}
+	l.emit(tokenQuoted, start)
+	l.noteOwn(l.text[start+1 : l.pos])
+	return nil
+}
+
+// digits moves behind a run of digits and underscores.
+func (l *lexer) digits() {
+	for l.pos < len(l.text) && (isDigit(l.text[l.pos]) || l.text[l.pos] == '_') {
 		l.pos++
 	}
 }
-
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }
-
-func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c >= 0x80 }
-
-// isIdent: PostgreSQL and SQLite agree on the bytes that go on an identifier.
-func isIdent(c byte) bool { return isLetter(c) || isDigit(c) || c == '$' }
 
 // number moves behind a numeric literal. It takes every shape that one of the
 // engines takes, and more: a wrong number is the server's to refuse. What must
@@ -127,28 +146,29 @@ func isIdent(c byte) bool { return isLetter(c) || isDigit(c) || c == '$' }
 // way round, so a number that runs into an identifier is an error.
 func (l *lexer) number() error {
 	start := l.pos
-	digit := func(c byte) bool { return isDigit(c) || c == '_' }
-	if l.peek(0) == '0' && (l.peek(1)|0x20 == 'x' || l.peek(1)|0x20 == 'o' || l.peek(1)|0x20 == 'b') {
+	if x := l.peek(1) | 0x20; l.text[l.pos] == '0' && (x == 'x' || x == 'o' || x == 'b') {
 		l.pos += 2
-		l.run(func(c byte) bool { return digit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' })
+		for c := l.peek(0); isDigit(c) || c == '_' || c|0x20 >= 'a' && c|0x20 <= 'f'; c = l.peek(0) {
+			l.pos++
+		}
 	} else {
-		l.run(digit)
+		l.digits()
 		if l.peek(0) == '.' && l.peek(1) != '.' {
 			l.pos++
-			l.run(digit)
+			l.digits()
 		}
-		if c := l.peek(0) | 0x20; c == 'e' {
+		if l.peek(0)|0x20 == 'e' {
 			ahead := 1
 			if s := l.peek(1); s == '+' || s == '-' {
 				ahead = 2
 			}
 			if isDigit(l.peek(ahead)) {
 				l.pos += ahead
-				l.run(digit)
+				l.digits()
 			}
 		}
 	}
-	if l.pos < len(l.text) && isIdent(l.text[l.pos]) {
+	if isIdent(l.peek(0)) {
 		return l.fail(start, "a number runs into a word", "put a space between them")
 	}
 	l.emit(tokenNumber, start)
@@ -157,13 +177,13 @@ func (l *lexer) number() error {
 
 // parseNum reads the digits of a numbered parameter; -1 where there are too
 // many of them to be one.
-func parseNum(digits string) int {
+func parseNum(digits string) int32 {
 	if len(digits) > 9 {
 		return -1
 	}
-	n := 0
+	n := int32(0)
 	for i := range len(digits) {
-		n = n*10 + int(digits[i]-'0')
+		n = n*10 + int32(digits[i]-'0')
 	}
 	return n
 }

@@ -2,75 +2,98 @@ package sqlgen
 
 import "strings"
 
+// postgresClasses: the rest is dollar, colon and backslash.
+var postgresClasses = classesOf(map[string]class{"\v": classSpace, "[]": classPunct, "@#^`?": classOp, "$:\\": classRest})
+
 // lexPostgres reads a text by the rules of PostgreSQL's scanner
 // (src/backend/parser/scan.l), with standard_conforming_strings on. Where its
 // value would change where a string ends, the text is refused.
-func lexPostgres(l *lexer) error {
-	for l.pos < len(l.text) {
-		start := l.pos
-		switch c := l.text[l.pos]; {
-		case isPostgresSpace(c):
+func lexPostgres(l *lexer) (err error) {
+	for l.pos < len(l.text) && err == nil {
+		switch start := l.pos; postgresClasses[l.text[start]] {
+		case classSpace:
 			l.pos++
-		case c == '-' && l.peek(1) == '-':
-			l.lineComment("\n\r")
-		case c == '/' && l.peek(1) == '*':
-			if err := l.nestedComment(); err != nil {
-				return err
+		case classWord:
+			var done bool
+			if done, err = l.prefixedLiteral(start); !done && err == nil {
+				l.word()
 			}
-		case c == '\'':
-			if err := l.plainString(start); err != nil {
-				return err
-			}
-		case c == '"':
-			if err := l.quoted("quoted identifier"); err != nil {
-				return err
-			}
-			l.emit(tokenQuoted, start)
-			l.noteOwn(l.text[start+1 : l.pos])
-		case isLetter(c):
-			if done, err := l.prefixedLiteral(start); err != nil {
-				return err
-			} else if done {
+		case classPunct:
+			l.punct()
+		case classDot:
+			if !isDigit(l.peek(1)) {
+				l.punct()
 				continue
 			}
-			l.run(isIdent)
-			l.emitWord(start)
-		case c == '$':
-			if err := l.dollar(); err != nil {
-				return err
-			}
-		case isDigit(c), c == '.' && isDigit(l.peek(1)):
-			if err := l.number(); err != nil {
-				return err
-			}
-		case strings.IndexByte("()[],;.:", c) >= 0:
-			l.pos++
-			if c == ':' && (l.peek(0) == ':' || l.peek(0) == '=') { // a cast, or :=
-				l.pos++
-				l.emit(tokenOp, start)
+			err = l.number()
+		case classDigit:
+			err = l.number()
+		case classString:
+			err = l.plainString(start)
+		case classQuoted:
+			err = l.quotedName()
+		case classDash:
+			if l.peek(1) == '-' {
+				l.lineComment("\n\r")
 				continue
 			}
-			l.emit(tokenPunct, start).punct = c
-		case isPostgresOperator(c):
-			// An operator ends where a comment begins: a*/**/b.
-			for l.pos++; l.pos < len(l.text) && isPostgresOperator(l.text[l.pos]); l.pos++ {
-				if next := l.peek(1); l.text[l.pos] == '-' && next == '-' || l.text[l.pos] == '/' && next == '*' {
-					break
-				}
+			l.postgresOperator()
+		case classSlash:
+			if l.peek(1) == '*' {
+				err = l.nestedComment()
+				continue
 			}
-			l.emit(tokenOp, start)
-		case c == '\\':
-			return l.fail(start, "a backslash outside of a string", "psql's own commands cannot be sent to a server")
+			l.postgresOperator()
+		case classOp:
+			l.postgresOperator()
+		case classRest:
+			err = l.postgresRest()
 		default:
-			return l.fail(start, "a byte that no SQL text may hold", "")
+			err = l.fail(start, "a byte that no SQL text may hold", "")
 		}
 	}
-	return nil
+	return err
 }
 
-func isPostgresSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
+func (l *lexer) postgresRest() error {
+	start := l.pos
+	switch l.text[start] {
+	case '$':
+		return l.dollar()
+	case ':':
+		if next := l.peek(1); next == ':' || next == '=' { // a cast, or :=
+			l.pos += 2
+			l.emit(tokenOp, start)
+			return nil
+		}
+		l.punct()
+		return nil
+	}
+	return l.fail(start, "a backslash outside of a string", "psql's own commands cannot be sent to a server")
+}
 
-func isPostgresOperator(c byte) bool { return strings.IndexByte("+-*/<>=~!@#%^&|`?", c) >= 0 }
+func isPostgresSpace(c byte) bool { return postgresClasses[c] == classSpace }
+
+// postgresOperator reads an operator. It ends where a comment begins: a*/**/b.
+func (l *lexer) postgresOperator() {
+	start := l.pos
+	for l.pos++; l.pos < len(l.text); l.pos++ {
+		switch postgresClasses[l.text[l.pos]] {
+		case classOp:
+			continue
+		case classDash:
+			if l.peek(1) != '-' {
+				continue
+			}
+		case classSlash:
+			if l.peek(1) != '*' {
+				continue
+			}
+		}
+		break
+	}
+	l.emit(tokenOp, start)
+}
 
 // nestedComment skips a comment in which comments nest.
 func (l *lexer) nestedComment() error {
@@ -212,18 +235,22 @@ func (l *lexer) dollar() error {
 	start := l.pos
 	l.pos++
 	if isDigit(l.peek(0)) {
-		l.run(isDigit)
+		for isDigit(l.peek(0)) {
+			l.pos++
+		}
 		num := parseNum(l.text[start+1 : l.pos])
 		if num < 1 || num > maxPostgresParams {
 			return l.fail(start, "a parameter number out of range", "")
 		}
-		if l.pos < len(l.text) && isIdent(l.text[l.pos]) {
+		if isIdent(l.peek(0)) {
 			return l.fail(start, "a parameter runs into a word", "put a space between them")
 		}
 		l.emit(tokenParam, start).num = num
 		return nil
 	}
-	l.run(func(c byte) bool { return isLetter(c) || isDigit(c) })
+	for c := l.peek(0); isLetter(c) || isDigit(c); c = l.peek(0) {
+		l.pos++
+	}
 	if l.peek(0) != '$' {
 		return l.fail(start, "a dollar sign that begins neither a parameter nor a string", "")
 	}

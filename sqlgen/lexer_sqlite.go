@@ -2,81 +2,115 @@ package sqlgen
 
 import "strings"
 
+// sqliteClasses: the rest is what begins a parameter, and a byte order mark.
+var sqliteClasses = classesOf(map[string]class{"`": classQuoted, "[?:@$#\xef": classRest})
+
 // lexSQLite reads a text by the rules of SQLite's tokenizer (src/tokenize.c).
-func lexSQLite(l *lexer) error {
-	for l.pos < len(l.text) {
-		start := l.pos
-		switch c := l.text[l.pos]; {
-		case c == ' ' || c == '\t' || c == '\n' || c == '\f' || c == '\r':
+func lexSQLite(l *lexer) (err error) {
+	for l.pos < len(l.text) && err == nil {
+		switch start := l.pos; sqliteClasses[l.text[start]] {
+		case classSpace:
 			l.pos++
-		case c == '-' && l.peek(1) == '-':
-			l.lineComment("\n")
-		case c == '/' && l.peek(1) == '*' && l.pos+2 < len(l.text):
-			// Comments do not nest, and the end of the text ends one.
-			if end := strings.Index(l.text[l.pos+2:], "*/"); end >= 0 {
-				l.pos += 2 + end + 2
-			} else {
-				l.pos = len(l.text)
-			}
-		case c == '\'':
-			if err := l.quoted("string"); err != nil {
-				return err
-			}
-			l.emit(tokenString, start)
-		case c == '"' || c == '`':
-			if err := l.quoted("quoted identifier"); err != nil {
-				return err
-			}
-			l.emit(tokenQuoted, start)
-			l.noteOwn(l.text[start+1 : l.pos])
-		case c == '[':
-			end := strings.IndexByte(l.text[l.pos:], ']')
-			if end < 0 {
-				return l.fail(start, "unterminated quoted identifier", "")
-			}
-			l.pos += end + 1
-			l.emit(tokenQuoted, start)
-			l.noteOwn(l.text[start+1 : l.pos])
-		case c|0x20 == 'x' && l.peek(1) == '\'':
-			l.pos++
-			if err := l.quoted("blob"); err != nil {
-				return err
-			}
-			l.emit(tokenString, start)
-		case isLetter(c):
-			l.run(isIdent)
-			l.emitWord(start)
-		case c == '?':
-			l.pos++
-			l.run(isDigit)
-			num := 0
-			if l.pos > start+1 {
-				if num = parseNum(l.text[start+1 : l.pos]); num < 1 || num > maxSQLiteParams {
-					return l.fail(start, "a parameter number out of range", "")
+		case classWord:
+			if next := l.peek(1); next == '\'' && l.text[start]|0x20 == 'x' {
+				l.pos++
+				if err = l.quoted("blob"); err == nil {
+					l.emit(tokenString, start)
 				}
+				continue
 			}
-			l.emit(tokenParam, start).num = num
-		case c == ':' || c == '@' || c == '$' || c == '#':
-			if err := l.sqliteVariable(); err != nil {
-				return err
+			l.word()
+		case classPunct:
+			l.punct()
+		case classDot:
+			if !isDigit(l.peek(1)) {
+				l.punct()
+				continue
 			}
-		case isDigit(c), c == '.' && isDigit(l.peek(1)):
-			if err := l.number(); err != nil {
-				return err
+			err = l.number()
+		case classDigit:
+			err = l.number()
+		case classString:
+			if err = l.quoted("string"); err == nil {
+				l.emit(tokenString, start)
 			}
-		case strings.IndexByte("(),;.", c) >= 0:
-			l.pos++
-			l.emit(tokenPunct, start).punct = c
-		case strings.IndexByte("=<>!|&+-*/%~", c) >= 0:
-			// One byte a token: nothing here depends on which operator it is,
-			// but "--" and "/*" must be seen wherever they begin.
-			l.pos++
-			l.emit(tokenOp, start)
+		case classQuoted:
+			err = l.quotedName()
+		case classDash:
+			if l.peek(1) == '-' {
+				l.lineComment("\n")
+				continue
+			}
+			l.sqliteOperator()
+		case classSlash:
+			if l.peek(1) == '*' && start+2 < len(l.text) {
+				l.flatComment()
+				continue
+			}
+			l.sqliteOperator()
+		case classOp:
+			l.sqliteOperator()
+		case classRest:
+			err = l.sqliteRest()
 		default:
-			return l.fail(start, "a byte that no SQL text may hold", "")
+			err = l.fail(start, "a byte that no SQL text may hold", "")
 		}
 	}
-	return nil
+	return err
+}
+
+// sqliteOperator emits one byte: nothing here depends on which operator it is,
+// but "--" and "/*" must be seen wherever they begin.
+func (l *lexer) sqliteOperator() {
+	l.pos++
+	l.emit(tokenOp, l.pos-1)
+}
+
+// flatComment skips a comment. Comments do not nest, and the end of the text
+// ends one.
+func (l *lexer) flatComment() {
+	if end := strings.Index(l.text[l.pos+2:], "*/"); end >= 0 {
+		l.pos += 2 + end + 2
+	} else {
+		l.pos = len(l.text)
+	}
+}
+
+func (l *lexer) sqliteRest() error {
+	start := l.pos
+	switch l.text[start] {
+	case '[':
+		end := strings.IndexByte(l.text[start:], ']')
+		if end < 0 {
+			return l.fail(start, "unterminated quoted identifier", "")
+		}
+		l.pos += end + 1
+		l.emit(tokenQuoted, start)
+		l.noteOwn(l.text[start+1 : l.pos])
+		return nil
+	case '?':
+		l.pos++
+		for isDigit(l.peek(0)) {
+			l.pos++
+		}
+		num := int32(0)
+		if l.pos > start+1 {
+			if num = parseNum(l.text[start+1 : l.pos]); num < 1 || num > maxSQLiteParams {
+				return l.fail(start, "a parameter number out of range", "")
+			}
+		}
+		l.emit(tokenParam, start).num = num
+		return nil
+	case '\xef':
+		// A byte order mark is white space, wherever a token could begin.
+		if strings.HasPrefix(l.text[start:], "\ufeff") {
+			l.pos += len("\ufeff")
+		} else {
+			l.word()
+		}
+		return nil
+	}
+	return l.sqliteVariable()
 }
 
 // sqliteVariable reads :name, @name or $name. A name may hold "::" and end in

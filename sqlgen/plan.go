@@ -22,9 +22,10 @@ type Plan struct {
 
 	text   string
 	kinds  []Kind
-	edits  []edit // sorted by place
-	suffix string // makes the names that are injected differ from the user's
-	check  bool   // PostgreSQL: the guard CTE reads the answer of a CTE that the WHERE reads too
+	kind1  [1]Kind // what kinds is, for one statement
+	edits  []edit  // sorted by place
+	suffix string  // makes the names that are injected differ from the user's
+	check  bool    // PostgreSQL: the guard CTE reads the answer of a CTE that the WHERE reads too
 	once   atomic.Pointer[string]
 }
 
@@ -116,9 +117,9 @@ const (
 )
 
 type edit struct {
-	at   int // byte offset into the text
+	at   int32 // byte offset into the text
+	num  int32 // of editNumber
 	kind editKind
-	num  int // of editNumber
 }
 
 // hasParams reports whether the parameters of the fence are put in here
@@ -132,66 +133,79 @@ func (k editKind) hasParams() bool {
 }
 
 func (p *Plan) splice(n int) string {
-	var b strings.Builder
-	b.Grow(len(p.text) + 512*n)
-	guard := p.guard(n)
-	from := 0
+	b := make([]byte, 0, len(p.text)+320*n+len(p.edits)*8)
+	from := int32(0)
 	for _, e := range p.edits {
-		b.WriteString(p.text[from:e.at])
+		b = append(b, p.text[from:e.at]...)
 		from = e.at
 		switch e.kind {
 		case editHead:
-			b.WriteString("WITH " + p.head(n) + " ")
+			b = append(p.appendHead(append(b, "WITH "...), n), ' ')
 		case editList:
-			b.WriteString(" " + p.head(n) + ",")
+			b = append(p.appendHead(append(b, ' '), n), ',')
 		case editWhere:
-			b.WriteString(" WHERE " + guard)
+			b = p.appendGuard(append(b, " WHERE "...), n)
 		case editWhereOpen:
-			b.WriteString(guard + " AND (")
+			b = append(p.appendGuard(b, n), " AND ("...)
 		case editClose:
-			b.WriteString(")")
+			b = append(b, ')')
 		case editOpen:
-			b.WriteString("(")
+			b = append(b, '(')
 		case editCloseAnd:
-			b.WriteString(") AND " + guard)
+			b = p.appendGuard(append(b, ") AND "...), n)
 		case editNumber:
-			b.WriteString(strconv.Itoa(e.num))
+			b = strconv.AppendInt(b, int64(e.num), 10)
 		case editRowsOpen:
-			b.WriteString("SELECT * FROM (")
+			b = append(b, "SELECT * FROM ("...)
 		case editRowsClose:
-			b.WriteString(") WHERE " + guard)
+			b = p.appendGuard(append(b, ") WHERE "...), n)
 		case editLimit:
-			b.WriteString(" LIMIT CASE WHEN " + guard + " THEN -1 ELSE 0 END")
+			b = append(p.appendGuard(append(b, " LIMIT CASE WHEN "...), n), " THEN -1 ELSE 0 END"...)
 		case editLimitOpen:
-			b.WriteString(" CASE WHEN " + guard + " THEN (")
+			b = append(p.appendGuard(append(b, " CASE WHEN "...), n), " THEN ("...)
 		case editLimitClose:
-			b.WriteString(") ELSE 0 END")
+			b = append(b, ") ELSE 0 END"...)
 		}
 	}
-	b.WriteString(p.text[from:])
-	return b.String()
+	return string(append(b, p.text[from:]...))
 }
 
-// guard is the condition that is true while the fence is open.
-func (p *Plan) guard(n int) string {
+// appendHead appends the WITH members that hold the check (PostgreSQL).
+func (p *Plan) appendHead(b []byte, n int) []byte {
+	return appendPostgresHead(b, p.suffix, p.Params, n, p.check)
+}
+
+// appendGuard appends the condition that is true while the fence is open.
+func (p *Plan) appendGuard(b []byte, n int) []byte {
 	if p.Engine == PostgreSQL {
-		k := "sqlfence_k" + p.suffix
-		return "(SELECT " + k + ".ok FROM " + k + ")"
+		return appendPostgresGuard(b, p.suffix)
 	}
-	return sqliteGuard(p.Params, n)
+	return appendSQLiteGuard(b, p.Params, n)
 }
-
-// head is the WITH members that hold the check (PostgreSQL).
-func (p *Plan) head(n int) string { return postgresHead(p.suffix, p.Params, n, p.check) }
 
 // freshSuffix returns what to put behind the names that are injected so that
-// they differ from every word of the text.
+// they differ from every word of the text: the least number that follows no
+// underscore there.
 func freshSuffix(text string) string {
-	lower := strings.ToLower(text)
-	for i := 2; ; i++ {
-		s := "_" + strconv.Itoa(i)
-		if !strings.Contains(lower, "sqlfence_k"+s) && !strings.Contains(lower, "sqlfence_guard"+s) {
-			return s
+	taken := make(map[uint64]bool)
+	for {
+		i := strings.IndexByte(text, '_')
+		if i < 0 {
+			break
+		}
+		text = text[i+1:]
+		digits := 0
+		for digits < len(text) && isDigit(text[digits]) {
+			digits++
+		}
+		// A longer number cannot be the least one that is free.
+		if n, err := strconv.ParseUint(text[:digits], 10, 64); err == nil {
+			taken[n] = true
 		}
 	}
+	n := uint64(2)
+	for taken[n] {
+		n++
+	}
+	return "_" + strconv.FormatUint(n, 10)
 }

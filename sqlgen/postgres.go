@@ -1,61 +1,74 @@
 package sqlgen
 
-import (
-	"strconv"
-	"strings"
-)
+import "strconv"
 
-// postgresHead is the WITH members that hold the check. A data-modifying
-// member always runs, once and to its end, also unreferenced and also where
-// the planner folds the statement's own condition to false; table nothing
-// never holds a row (DESIGN §3).
+// appendPostgresHead appends the WITH members that hold the check. A
+// data-modifying member always runs, once and to its end, also unreferenced and
+// also where the planner folds the statement's own condition to false; table
+// nothing never holds a row (DESIGN §3).
 //
 // With check, a member of its own asks first and its answer is read by the
 // statement's WHERE too, so that a stale owner's rows are not even looked at.
-func postgresHead(suffix string, params, n int, check bool) string {
-	asked := postgresPass(params, n)
-	if check {
-		k := "sqlfence_k" + suffix
-		return k + " AS MATERIALIZED (SELECT " + asked + " AS ok), sqlfence_guard" + suffix +
-			" AS (INSERT INTO sqlfence.nothing SELECT FROM " + k + " WHERE NOT " + k + ".ok)"
+func appendPostgresHead(b []byte, suffix string, params, n int, check bool) []byte {
+	put := func(texts ...string) {
+		for _, t := range texts {
+			b = append(b, t...)
+		}
 	}
-	return "sqlfence_guard" + suffix + " AS (INSERT INTO sqlfence.nothing SELECT WHERE NOT (SELECT " + asked + "))"
+	if check {
+		put("sqlfence_k", suffix, " AS MATERIALIZED (SELECT ")
+		b = appendPostgresPass(b, params, n)
+		put(" AS ok), sqlfence_guard", suffix, " AS (INSERT INTO sqlfence.nothing SELECT FROM sqlfence_k", suffix,
+			" WHERE NOT sqlfence_k", suffix, ".ok)")
+		return b
+	}
+	put("sqlfence_guard", suffix, " AS (INSERT INTO sqlfence.nothing SELECT WHERE NOT (SELECT ")
+	b = appendPostgresPass(b, params, n)
+	put("))")
+	return b
 }
 
-// postgresPass asks about the tokens in the order given: a CASE is evaluated
-// from left to right, an AND need not be.
-func postgresPass(params, n int) string {
-	var b strings.Builder
+func appendPostgresGuard(b []byte, suffix string) []byte {
+	b = append(append(b, "(SELECT sqlfence_k"...), suffix...)
+	b = append(append(b, ".ok FROM sqlfence_k"...), suffix...)
+	return append(b, ')')
+}
+
+// appendPostgresPass asks about the tokens in the order given: a CASE is
+// evaluated from left to right, an AND need not be.
+func appendPostgresPass(b []byte, params, n int) []byte {
 	for i := range n {
-		k := params + i*TokenParams
+		k := int64(params + i*TokenParams)
 		if i < n-1 {
-			b.WriteString("CASE WHEN ")
+			b = append(b, "CASE WHEN "...)
 		}
-		b.WriteString("sqlfence.pass($" + strconv.Itoa(k+1) + "::pg_catalog.text, $" +
-			strconv.Itoa(k+2) + "::pg_catalog.int8, $" + strconv.Itoa(k+3) + "::pg_catalog.int8)")
+		b = strconv.AppendInt(append(b, "sqlfence.pass($"...), k+1, 10)
+		b = strconv.AppendInt(append(b, "::pg_catalog.text, $"...), k+2, 10)
+		b = strconv.AppendInt(append(b, "::pg_catalog.int8, $"...), k+3, 10)
+		b = append(b, "::pg_catalog.int8)"...)
 		if i < n-1 {
-			b.WriteString(" THEN ")
+			b = append(b, " THEN "...)
 		}
 	}
 	for range n - 1 {
-		b.WriteString(" ELSE false END")
+		b = append(b, " ELSE false END"...)
 	}
-	return b.String()
+	return b
 }
 
 // postgresStatement finds out about the statement in the range.
 func postgresStatement(w *walker, lo, hi int) outcome {
-	t := w.tokens[lo]
-	if t.punct == '(' {
-		return w.postgresRead(lo, lo, hi, "SELECT", nil)
-	}
-	if t.kind != tokenWord {
+	t := &w.tokens[lo]
+	if t.kind != tokenWord && t.punct != '(' {
 		return notUnderstood("the text", "it does not begin with a verb")
 	}
-	verb := strings.ToUpper(w.text[t.start:t.end])
+	verb := w.verb(lo)
 	second := notKeyword
 	if lo+1 < hi {
 		second = w.tokens[lo+1].word
+	}
+	if t.punct == '(' {
+		return w.postgresMain(lo, lo, hi, nil)
 	}
 	switch t.word {
 	case kwWith:
@@ -70,10 +83,10 @@ func postgresStatement(w *walker, lo, hi int) outcome {
 		return w.postgresExplain(lo, hi)
 	case kwDeclare:
 		// DECLARE … CURSOR … FOR query: the server takes no writing query.
-		if w.writesInBrackets(lo, hi) {
+		if w.writesInBrackets(lo, hi) > 0 {
 			return notUnderstood(verb, "a write inside of a cursor's query")
 		}
-		return pass(KindRead, verb)
+		return w.postgresRead(lo, hi, verb)
 	case kwBegin, kwStart:
 		return pass(KindBegin, verb)
 	case kwCommit, kwEnd:
@@ -98,7 +111,7 @@ func postgresStatement(w *walker, lo, hi int) outcome {
 	case kwRelease:
 		return pass(KindRelease, verb)
 	case kwPrepare:
-		if second == kwTransaction {
+		if second == kwTransaction && lo+2 < hi && w.tokens[lo+2].kind == tokenString {
 			return pass(KindPrepareTx, "PREPARE TRANSACTION")
 		}
 		return refuse(KindOtherWrite, verb, "what it prepares is executed later, under nobody's token",
@@ -108,11 +121,7 @@ func postgresStatement(w *walker, lo, hi int) outcome {
 	case kwTruncate:
 		return refuse(KindOtherWrite, verb, "it takes no WITH", "use DELETE, or "+adviceCheck).on(w.postgresTruncated(lo+1, hi)...)
 	case kwCopy:
-		o := refuse(KindOtherWrite, verb, "it takes no WITH", "use INSERT, or "+adviceCheck)
-		if table, _, ok := w.table(lo+1, hi); ok {
-			o.tables = []Table{table}
-		}
-		return o
+		return w.postgresCopy(lo+1, hi)
 	case kwCall, kwDo:
 		return refuse(KindOtherWrite, verb, "what it runs cannot be seen, and it may commit", adviceCheck)
 	case kwExecute:
@@ -120,49 +129,82 @@ func postgresStatement(w *walker, lo, hi int) outcome {
 	case kwRefresh, kwVacuum, kwAnalyze, kwCluster, kwReindex, kwCheckpoint, kwLoad:
 		return refuse(KindOtherWrite, verb, "it takes no WITH", "run it under guard.Without")
 	case kwCreate:
-		// CREATE TABLE … AS writes the rows of a query.
-		for i := lo; i < hi; i = w.next(i) {
-			if w.tokens[i].word != kwAs || i+1 >= hi {
-				continue
-			}
-			next := w.tokens[i+1]
-			if next.punct == '(' || next.word == kwSelect || next.word == kwWith || next.word == kwValues ||
-				next.word == kwTable || next.word == kwExecute {
-				if w.postgresDefines(lo, i) {
-					break
-				}
-				return refuse(KindOtherWrite, "CREATE TABLE AS", "it takes no guard", "create the table, then INSERT into it; or "+adviceCheck)
-			}
-		}
-		return w.postgresDefinition(verb)
+		return w.postgresCreate(lo, hi)
 	case kwAlter, kwDrop, kwGrant, kwRevoke, kwComment, kwSecurity, kwReassign, kwImport:
-		return w.postgresDefinition(verb)
+		return definition(verb)
 	}
 	return notUnderstood(verb, "an unknown verb")
 }
 
-func (w *walker) postgresDefinition(verb string) outcome {
+func definition(verb string) outcome {
 	return refuse(KindDefinition, verb, "a definition takes no guard", "run it under guard.Without, or "+adviceCheck)
 }
 
-// postgresDefines reports whether CREATE … AS at lo defines a view, a function
-// or a rule, which writes no row. A materialized view does.
-func (w *walker) postgresDefines(lo, as int) bool {
-	for i := lo + 1; i < as; i++ {
-		t := w.tokens[i]
-		if t.kind != tokenWord {
-			return false
-		}
-		switch strings.ToUpper(w.text[t.start:t.end]) {
-		case "VIEW", "FUNCTION", "PROCEDURE", "RULE", "CAST", "TYPE", "DOMAIN", "SEQUENCE", "STATISTICS", "TRIGGER", "POLICY", "INDEX":
-			return true
-		case "MATERIALIZED", "TABLE":
-			return false
+// postgresCreate: CREATE … AS writes the rows of a query if it makes a table or
+// a materialized view.
+func (w *walker) postgresCreate(lo, hi int) outcome {
+	i := lo + 1
+	for w.is(i, hi, kwGlobal) || w.is(i, hi, kwLocal) || w.is(i, hi, kwTemp) || w.is(i, hi, kwTemporary) || w.is(i, hi, kwUnlogged) {
+		i++
+	}
+	switch {
+	case w.is(i, hi, kwTable):
+		i++
+	case w.is(i, hi, kwMaterialized) && w.is(i+1, hi, kwView):
+		i += 2
+	default:
+		return definition("CREATE")
+	}
+	if w.is(i, hi, kwIf) && w.is(i+1, hi, kwNot) {
+		i += 3
+	}
+	table, i, ok := w.table(i, hi)
+	for ; i < hi; i = w.next(i) {
+		// Elsewhere an AS stands in brackets only.
+		if w.is(i, hi, kwAs) {
+			o := refuse(KindOtherWrite, "CREATE TABLE AS", "it takes no guard", "create the table, then INSERT into it; or "+adviceCheck)
+			// What a prepared statement writes besides, the text does not tell.
+			if ok && !(i+1 < hi && w.tokens[i+1].word == kwExecute) && w.writesInBrackets(i, hi) == 0 {
+				o.tables = []Table{table}
+			}
+			return o
 		}
 	}
-	return false
+	return definition("CREATE")
 }
 
+// postgresCopy: COPY … TO STDOUT reads, unless it takes its rows from a write.
+func (w *walker) postgresCopy(i, hi int) outcome {
+	o := refuse(KindOtherWrite, "COPY", "it takes no WITH", "use INSERT, or "+adviceCheck)
+	if w.isPunct(i, hi, '(') {
+		shut := int(w.match[i])
+		if i+1 == shut || w.tokens[i+1].word == kwCopy || w.tokens[i+1].word == kwExplain {
+			return o
+		}
+		inner := postgresStatement(w, i+1, shut)
+		if inner.kind == KindRead && inner.strategy == Pass && w.is(shut+1, hi, kwTo) && w.is(shut+2, hi, kwStdout) {
+			return pass(KindRead, "COPY")
+		}
+		return o.on(inner.tables...)
+	}
+	if w.is(i, hi, kwBinary) {
+		i++
+	}
+	table, i, ok := w.table(i, hi)
+	if ok && w.isPunct(i, hi, '(') {
+		i = w.next(i)
+	}
+	switch {
+	case ok && w.is(i, hi, kwTo) && w.is(i+1, hi, kwStdout):
+		return pass(KindRead, "COPY")
+	case ok && w.is(i, hi, kwFrom):
+		o.tables = []Table{table}
+	}
+	return o
+}
+
+// postgresTruncated returns the tables that TRUNCATE names; nil where CASCADE
+// adds some.
 func (w *walker) postgresTruncated(i, hi int) (tables []Table) {
 	if w.is(i, hi, kwTable) {
 		i++
@@ -174,23 +216,29 @@ func (w *walker) postgresTruncated(i, hi int) (tables []Table) {
 		}
 		tables = append(tables, table)
 		if i = next; !w.isPunct(i, hi, ',') {
-			return tables
+			break
 		}
 		i++
 	}
+	if w.find(i, hi, kwCascade) < hi {
+		return nil
+	}
+	return tables
 }
 
 // postgresExplain: EXPLAIN runs the statement only with ANALYZE.
 func (w *walker) postgresExplain(lo, hi int) outcome {
 	analyze := false
 	i := lo + 1
-	if w.isPunct(i, hi, '(') {
-		for j := i; j < w.next(i); j++ {
-			analyze = analyze || w.tokens[j].word == kwAnalyze || w.wordIs(j, "ANALYSE")
+	if w.isPunct(i, hi, '(') && !w.is(i+1, hi, kwSelect) && !w.is(i+1, hi, kwWith) && !w.isPunct(i+1, hi, '(') {
+		// ANALYZE false counts as ANALYZE, and so does any name in quotes.
+		for ; i < hi && w.tokens[i].punct != ')'; i++ {
+			t := &w.tokens[i]
+			analyze = analyze || t.word == kwAnalyze || t.word == kwAnalyse || t.kind == tokenQuoted
 		}
-		i = w.next(i)
+		i++
 	} else {
-		for w.is(i, hi, kwAnalyze) || w.is(i, hi, kwVerbose) || w.wordIs(i, "ANALYSE") {
+		for w.is(i, hi, kwAnalyze) || w.is(i, hi, kwAnalyse) || w.is(i, hi, kwVerbose) {
 			analyze = analyze || w.tokens[i].word != kwVerbose
 			i++
 		}
@@ -201,6 +249,9 @@ func (w *walker) postgresExplain(lo, hi int) outcome {
 	if !analyze {
 		return pass(KindRead, "EXPLAIN")
 	}
+	if w.tokens[i].word == kwExplain {
+		return notUnderstood("EXPLAIN", "it explains an EXPLAIN")
+	}
 	o := postgresStatement(w, i, hi)
 	if o.strategy == Pass && o.kind == KindRead {
 		return pass(KindRead, "EXPLAIN ANALYZE")
@@ -208,122 +259,135 @@ func (w *walker) postgresExplain(lo, hi int) outcome {
 	return refuse(KindOtherWrite, "EXPLAIN ANALYZE", "it executes a write", "explain without ANALYZE, or "+adviceCheck).on(o.tables...)
 }
 
-func (w *walker) wordIs(i int, upper string) bool {
-	t := w.tokens[i]
-	return t.kind == tokenWord && strings.EqualFold(w.text[t.start:t.end], upper)
-}
-
 // postgresMain finds out about a statement that can have a WITH list. start is
 // its first token, main that of the statement behind the list.
 func (w *walker) postgresMain(start, main, hi int, ctes []cte) outcome {
+	verb := w.verb(main)
+	if w.tokens[main].punct == '(' {
+		verb = "SELECT"
+	}
 	var tables []Table
-	writing, known := false, true
 	for _, c := range ctes {
-		if c.open == c.shut {
-			return notUnderstood("WITH", "an empty member of its WITH list")
-		}
-		o := postgresStatement(w, c.open, c.shut)
-		switch o.kind {
+		switch kind, table, reason := w.postgresMember(c); kind {
 		case KindRead:
-		case KindInsert, KindUpdate, KindDelete, KindMerge:
-			if o.strategy == Refuse {
-				return o
-			}
-			writing = true
-			tables = append(tables, o.tables...)
-			known = known && o.tables != nil
+		case KindUnknown:
+			return notUnderstood("WITH", reason)
 		default:
-			return notUnderstood("WITH", "a member of its WITH list is neither a query nor a plain write")
+			tables = append(tables, table)
 		}
 	}
-	o := w.postgresVerb(start, main, hi, ctes)
-	switch {
-	case o.strategy == Refuse:
-		return o
-	case o.kind == KindRead && !writing:
-		return o
-	case o.kind == KindRead:
-		o = outcome{kind: KindWriteInWith, verb: o.verb, strategy: Splice, edits: w.headEdit(start)}
+	// PostgreSQL takes a write as the main statement and as a member of its
+	// WITH list. One anywhere else is refused here rather than there.
+	if w.writesInBrackets(start, hi) != len(tables) {
+		return notUnderstood(verb, "a write inside of brackets")
 	}
-	known = known && (o.kind == KindWriteInWith || o.tables != nil)
-	if o.tables = append(tables, o.tables...); !known {
-		o.tables = nil
+	if w.postgresReads(main) {
+		o := w.postgresRead(main, hi, verb)
+		if len(tables) > 0 {
+			if o.strategy == Refuse {
+				return o.on()
+			}
+			o = outcome{kind: KindWriteInWith, verb: verb, tables: tables, strategy: Splice, edits: w.headEdit(start)}
+		}
+		return o
+	}
+	kind, table, i, reason := w.postgresTarget(main, hi)
+	if kind == KindUnknown {
+		return notUnderstood(verb, reason)
+	}
+	o := outcome{kind: kind, verb: verb, tables: append(tables, table), strategy: Splice, edits: w.headEdit(start)}
+	if kind == KindUpdate || kind == KindDelete {
+		return w.postgresChange(o, i, hi)
 	}
 	return o
+}
+
+// postgresReads reports whether a query begins at i.
+func (w *walker) postgresReads(i int) bool {
+	t := &w.tokens[i]
+	return t.word == kwSelect || t.word == kwValues || t.word == kwTable || t.punct == '('
+}
+
+// postgresMember finds out about a member of a WITH list. The table is that of
+// a write.
+func (w *walker) postgresMember(c cte) (kind Kind, table Table, reason string) {
+	i := c.open
+	if i == c.shut {
+		return KindUnknown, table, "an empty member of its WITH list"
+	}
+	if w.tokens[i].word == kwWith {
+		var ok bool
+		if _, i, _, ok = w.withList(i, c.shut); !ok {
+			return KindUnknown, table, "a WITH list inside of its WITH list is not understood"
+		}
+	}
+	if w.postgresReads(i) {
+		return KindRead, table, ""
+	}
+	kind, table, _, reason = w.postgresTarget(i, c.shut)
+	return kind, table, reason
+}
+
+// postgresTarget reads the beginning of a write, which stands at i. next is
+// behind the SET of an UPDATE, and behind the table of the others.
+func (w *walker) postgresTarget(i, hi int) (kind Kind, table Table, next int, reason string) {
+	verb, i := w.tokens[i].word, i+1
+	ok := false
+	switch verb {
+	case kwInsert:
+		if !w.is(i, hi, kwInto) {
+			return KindUnknown, table, i, "INTO is missing"
+		}
+		kind = KindInsert
+		table, i, ok = w.table(i+1, hi)
+	case kwMerge:
+		if !w.is(i, hi, kwInto) {
+			return KindUnknown, table, i, "INTO is missing"
+		}
+		kind = KindMerge
+		table, i, ok = w.postgresRelation(i+1, hi)
+	case kwUpdate:
+		kind = KindUpdate
+		if table, i, ok = w.postgresRelation(i, hi); ok {
+			if i, ok = w.postgresAlias(i, hi, kwSet); ok && !w.is(i, hi, kwSet) {
+				return KindUnknown, table, i, "its SET is not understood"
+			}
+			i++
+		}
+	case kwDelete:
+		if !w.is(i, hi, kwFrom) {
+			return KindUnknown, table, i, "FROM is missing"
+		}
+		kind = KindDelete
+		table, i, ok = w.postgresRelation(i+1, hi)
+	default:
+		return KindUnknown, table, i, "the statement is not understood"
+	}
+	if !ok {
+		return KindUnknown, table, i, "its table is not understood"
+	}
+	return kind, table, i, ""
 }
 
 // headEdit puts our members in front of the statement's WITH list, or gives it
 // one.
 func (w *walker) headEdit(start int) []edit {
+	edits := make([]edit, 1, 3)
 	if w.tokens[start].word != kwWith {
-		return []edit{{at: w.tokens[start].start, kind: editHead}}
+		edits[0] = edit{at: w.tokens[start].start, kind: editHead}
+		return edits
 	}
-	if start+1 < len(w.tokens) && w.tokens[start+1].word == kwRecursive {
+	if w.recursive(start+1, len(w.tokens)) {
 		start++
 	}
-	return []edit{{at: w.tokens[start].end, kind: editList}}
+	edits[0] = edit{at: w.tokens[start].end, kind: editList}
+	return edits
 }
 
-func (w *walker) postgresVerb(start, main, hi int, ctes []cte) outcome {
-	i := main + 1
-	switch w.tokens[main].word {
-	case kwInsert:
-		if !w.is(i, hi, kwInto) {
-			return notUnderstood("INSERT", "INTO is missing")
-		}
-		table, _, ok := w.table(i+1, hi)
-		return w.postgresWrite(KindInsert, "INSERT", start, main, hi, table, ok)
-	case kwMerge:
-		if !w.is(i, hi, kwInto) {
-			return notUnderstood("MERGE", "INTO is missing")
-		}
-		table, _, ok := w.postgresRelation(i+1, hi)
-		return w.postgresWrite(KindMerge, "MERGE", start, main, hi, table, ok)
-	case kwUpdate:
-		table, i, ok := w.postgresRelation(i, hi)
-		if ok {
-			i, ok = w.postgresAlias(i, hi, kwSet)
-		}
-		if !ok || !w.is(i, hi, kwSet) {
-			return notUnderstood("UPDATE", "its table or its SET is not understood")
-		}
-		return w.postgresChange(KindUpdate, "UPDATE", start, main, i+1, hi, table)
-	case kwDelete:
-		if !w.is(i, hi, kwFrom) {
-			return notUnderstood("DELETE", "FROM is missing")
-		}
-		table, i, ok := w.postgresRelation(i+1, hi)
-		if !ok {
-			return notUnderstood("DELETE", "its table is not understood")
-		}
-		return w.postgresChange(KindDelete, "DELETE", start, main, i, hi, table)
-	case kwSelect, kwValues, kwTable:
-		return w.postgresRead(main, start, hi, strings.ToUpper(w.text[w.tokens[main].start:w.tokens[main].end]), ctes)
-	}
-	if w.tokens[main].punct == '(' {
-		return w.postgresRead(main, start, hi, "SELECT", ctes)
-	}
-	return notUnderstood("WITH", "the statement behind its WITH list is not understood")
-}
-
-// postgresWrite guards a statement at its head alone.
-func (w *walker) postgresWrite(kind Kind, verb string, start, main, hi int, table Table, ok bool) outcome {
-	if !ok {
-		return notUnderstood(verb, "its table is not understood")
-	}
-	if w.writesInBrackets(main, hi) {
-		return notUnderstood(verb, "a write inside of brackets")
-	}
-	return outcome{kind: kind, verb: verb, tables: []Table{table}, strategy: Splice, edits: w.headEdit(start)}
-}
-
-// postgresChange guards UPDATE and DELETE: at the head, and first in the
-// WHERE. i is behind SET, or behind the table of a DELETE.
-func (w *walker) postgresChange(kind Kind, verb string, start, main, i, hi int, table Table) outcome {
-	o := w.postgresWrite(kind, verb, start, main, hi, table, true)
-	if o.strategy != Splice {
-		return o
-	}
+// postgresChange guards UPDATE and DELETE, which have their guard at the head
+// already, first in the WHERE too. i is behind SET, or behind the table of a
+// DELETE.
+func (w *walker) postgresChange(o outcome, i, hi int) outcome {
 	returning := w.find(i, hi, kwReturning)
 	where := w.find(i, returning, kwWhere)
 	if where == returning {
@@ -331,11 +395,11 @@ func (w *walker) postgresChange(kind Kind, verb string, start, main, i, hi int, 
 		o.edits = append(o.edits, edit{at: w.tokens[returning-1].end, kind: editWhere})
 		return o
 	}
-	if where+1 == returning || w.find(where+1, returning, kwWhere) != returning {
-		return notUnderstood(verb, "its WHERE is not understood")
-	}
 	if w.is(where+1, returning, kwCurrent) && w.is(where+2, returning, kwOf) {
 		return o // WHERE CURRENT OF takes no other condition
+	}
+	if !w.condition(where+1, returning) {
+		return notUnderstood(o.verb, "its WHERE is not understood")
 	}
 	o.check = true
 	o.edits = append(o.edits,
@@ -376,63 +440,55 @@ func (w *walker) postgresAlias(i, hi int, before keyword) (int, bool) {
 }
 
 // postgresRead is for a query: it must not write after all.
-func (w *walker) postgresRead(main, start, hi int, verb string, ctes []cte) outcome {
+func (w *walker) postgresRead(main, hi int, verb string) outcome {
 	for i := main; i < hi; i++ {
-		// INTO is reserved: in a query it can only be SELECT … INTO table.
-		if w.is(i, hi, kwInto) && !w.inserts(i) {
+		// INTO is reserved: without a write in brackets it can only be that of
+		// SELECT … INTO table, also behind a column of the name insert.
+		if w.is(i, hi, kwInto) {
 			o := refuse(KindOtherWrite, "SELECT INTO", "it takes no guard", "create the table, then INSERT into it; or "+adviceCheck)
-			if w.is(i+1, hi, kwTable) {
+			i++
+			for w.is(i, hi, kwTemp) || w.is(i, hi, kwTemporary) || w.is(i, hi, kwLocal) || w.is(i, hi, kwGlobal) || w.is(i, hi, kwUnlogged) {
 				i++
 			}
-			if t, _, ok := w.table(i+1, hi); ok {
+			if w.is(i, hi, kwTable) {
+				i++
+			}
+			if t, _, ok := w.table(i, hi); ok {
 				o.tables = []Table{t}
 			}
 			return o
 		}
 	}
-	if w.writesInBrackets(main, hi) {
-		return notUnderstood(verb, "a write inside of brackets")
-	}
-	for _, c := range ctes {
-		// The members' own statements are looked at by the caller; their inner
-		// ones must not write.
-		if w.writesInBrackets(c.open, c.shut) {
-			return notUnderstood(verb, "a write inside of a member of its WITH list")
-		}
-	}
 	return pass(KindRead, verb)
 }
 
-// inserts reports whether the INTO at i belongs to INSERT INTO or MERGE INTO.
-func (w *walker) inserts(i int) bool {
-	return i > 0 && (w.tokens[i-1].word == kwInsert || w.tokens[i-1].word == kwMerge) && !w.isLabel(i-1)
-}
-
-// writesInBrackets reports whether a write begins behind an opening bracket
-// inside the range. PostgreSQL takes one only as a member of the outermost
-// WITH list; anywhere else the text is refused here rather than there.
-func (w *walker) writesInBrackets(lo, hi int) bool {
+// writesInBrackets counts the writes that begin behind an opening bracket
+// inside the range, with a WITH list of their own or without.
+func (w *walker) writesInBrackets(lo, hi int) (n int) {
 	for i := lo; i < hi; i++ {
-		if w.tokens[i].punct != '(' || i+1 >= hi {
+		if w.tokens[i].punct != '(' {
 			continue
 		}
-		j := i + 1
+		j, shut := i+1, int(w.match[i])
+		if w.tokens[j].word == kwWith {
+			if _, main, _, ok := w.withList(j, shut); ok {
+				j = main
+			}
+		}
 		switch w.tokens[j].word {
 		case kwInsert, kwMerge:
-			if w.is(j+1, hi, kwInto) {
-				return true
+			if w.is(j+1, shut, kwInto) {
+				n++
 			}
 		case kwDelete:
-			if w.is(j+1, hi, kwFrom) {
-				return true
+			if w.is(j+1, shut, kwFrom) {
+				n++
 			}
 		case kwUpdate:
-			if _, k, ok := w.postgresRelation(j+1, hi); ok {
-				if k, ok = w.postgresAlias(k, hi, kwSet); ok && w.is(k, hi, kwSet) {
-					return true
-				}
+			if w.find(j+1, shut, kwSet) < shut {
+				n++
 			}
 		}
 	}
-	return false
+	return n
 }

@@ -5,19 +5,22 @@ import (
 	"strings"
 )
 
-// sqliteGuard is the predicate of the fence: true while every token is the
-// mark's own. It is judged while the statement holds the write lock of main.
-func sqliteGuard(params, n int) string {
-	var b strings.Builder
+// appendSQLiteGuard appends the predicate of the fence: true while every token
+// is the mark's own. It is judged while the statement holds the write lock of
+// main.
+func appendSQLiteGuard(b []byte, params, n int) []byte {
 	for i := range n {
 		if i > 0 {
-			b.WriteString(" AND ")
+			b = append(b, " AND "...)
 		}
-		k := params + i*TokenParams
-		b.WriteString("EXISTS (SELECT 1 FROM main.sqlfence_fences AS sqlfence_f WHERE sqlfence_f.resource = ?" + strconv.Itoa(k+1) +
-			" AND sqlfence_f.high_water = ?" + strconv.Itoa(k+2) + " AND sqlfence_f.grant_id = ?" + strconv.Itoa(k+3) + ")")
+		k := int64(params + i*TokenParams)
+		b = append(b, "EXISTS (SELECT 1 FROM main.sqlfence_fences AS sqlfence_f WHERE sqlfence_f.resource = ?"...)
+		b = strconv.AppendInt(b, k+1, 10)
+		b = strconv.AppendInt(append(b, " AND sqlfence_f.high_water = ?"...), k+2, 10)
+		b = strconv.AppendInt(append(b, " AND sqlfence_f.grant_id = ?"...), k+3, 10)
+		b = append(b, ')')
 	}
-	return b.String()
+	return b
 }
 
 // sqliteStatement finds out about the statement in the range.
@@ -26,7 +29,7 @@ func sqliteStatement(w *walker, lo, hi int) outcome {
 	if t.kind != tokenWord {
 		return notUnderstood("the text", "it does not begin with a verb")
 	}
-	verb := strings.ToUpper(w.text[t.start:t.end])
+	verb := w.verb(lo)
 	switch t.word {
 	case kwWith:
 		_, main, _, ok := w.withList(lo, hi)
@@ -64,9 +67,12 @@ func sqliteStatement(w *walker, lo, hi int) outcome {
 	return notUnderstood(verb, "an unknown verb")
 }
 
-// sqliteQuietPragmas read, or change nothing but how this connection works.
+// sqliteQuietPragmas are those that read, or change nothing but how this
+// connection works; true: also with a value.
 var sqliteQuietPragmas = map[string]bool{
-	"application_id": false, "user_version": false, // written with a value: data of the user's
+	"application_id": false, "auto_vacuum": false, "encoding": false, "journal_mode": false, "journal_size_limit": false,
+	"locking_mode": false, "max_page_count": false, "page_size": false, "schema_version": false, "secure_delete": false,
+	"user_version":   false,
 	"analysis_limit": true, "automatic_index": true, "busy_timeout": true, "cache_size": true, "cache_spill": true,
 	"cell_size_check": true, "collation_list": true, "compile_options": true, "data_version": true, "database_list": true,
 	"defer_foreign_keys": true, "foreign_key_check": true, "foreign_key_list": true, "foreign_keys": true,
@@ -91,7 +97,7 @@ func (w *walker) sqlitePragma(lo, hi int) outcome {
 // sqliteMain finds out about the statement behind a WITH list, or without one.
 func (w *walker) sqliteMain(main, hi int) outcome {
 	i := main + 1
-	verb := strings.ToUpper(w.text[w.tokens[main].start:w.tokens[main].end])
+	verb := w.verb(main)
 	switch w.tokens[main].word {
 	case kwSelect, kwValues:
 		return pass(KindRead, verb)
@@ -174,7 +180,7 @@ func (w *walker) sqliteChange(kind Kind, verb string, i, hi int, table Table) ou
 		o.edits = []edit{{at: w.tokens[end-1].end, kind: editWhere}}
 		return w.sqliteMainOnly(o)
 	}
-	if where+1 == end || w.find(where+1, hi, kwWhere) != hi {
+	if !w.condition(where+1, end) || w.find(end, hi, kwWhere) != hi {
 		return notUnderstood(verb, "its WHERE is not understood")
 	}
 	// The guard goes last: a named parameter takes its number where it first
@@ -249,7 +255,7 @@ func (w *walker) sqliteLimit(o outcome, i, end int) outcome {
 			break
 		}
 	}
-	if from >= to {
+	if !w.condition(from, to) {
 		return notUnderstood(o.verb, "its LIMIT is not understood")
 	}
 	o.edits = []edit{{at: w.tokens[from-1].end, kind: editLimitOpen}, {at: w.tokens[to-1].end, kind: editLimitClose}}
@@ -276,10 +282,19 @@ func (w *walker) sqliteMainOnly(o outcome) outcome {
 // text, so that the fence's own can follow them all wherever they stand.
 // ok is false where a named one would take its number behind the fence's.
 func (w *walker) sqliteNumber(edits []edit) (all []edit, params int, ok bool) {
+	anonymous := 0
+	for i := range w.tokens {
+		if t := &w.tokens[i]; t.kind == tokenParam && w.text[t.start] == '?' && t.num == 0 {
+			anonymous++
+		}
+	}
+	all = make([]edit, 0, len(edits)+anonymous)
 	var named map[string]bool
 	ok = true
+	highest := int32(0)
 	next, behind := 0, false // of edits; the fence's parameters have been put in
-	for _, t := range w.tokens {
+	for i := range w.tokens {
+		t := &w.tokens[i]
 		if t.kind != tokenParam {
 			continue
 		}
@@ -288,20 +303,20 @@ func (w *walker) sqliteNumber(edits []edit) (all []edit, params int, ok bool) {
 			behind = behind || edits[next].kind.hasParams()
 			next++
 		}
-		switch {
+		switch name := w.text[t.start:t.end]; {
 		case t.num > 0:
-			params = max(params, t.num)
-		case w.text[t.start] == '?':
-			params++
-			all = append(all, edit{at: t.end, kind: editNumber, num: params})
-		case !named[w.text[t.start:t.end]]:
+			highest = max(highest, t.num)
+		case name == "?":
+			highest++
+			all = append(all, edit{at: t.end, kind: editNumber, num: highest})
+		case !named[name]:
 			if named == nil {
 				named = make(map[string]bool)
 			}
-			named[w.text[t.start:t.end]] = true
-			params++
+			named[name] = true
+			highest++
 			ok = ok && !behind
 		}
 	}
-	return append(all, edits[next:]...), params, ok
+	return append(all, edits[next:]...), int(highest), ok
 }

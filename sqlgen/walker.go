@@ -1,42 +1,106 @@
 package sqlgen
 
-import "strings"
+import (
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
 
 // walker goes over the tokens of one text. All ranges are of token indexes,
 // half open.
 type walker struct {
+	lexer
 	engine Engine
-	text   string
-	tokens []token
 	match  []int32 // for a bracket: the index of its partner
+	open   []int32 // of the brackets not yet closed
+	parts  []span  // see split
+}
+
+// walkers keeps the slices of past walks. Nothing of a walker goes into a Plan.
+var walkers = sync.Pool{New: func() any { return new(walker) }}
+
+// maxKeptTokens is how many tokens a walker may have room for and still be
+// used again: a bulk insert's would be dead weight.
+const maxKeptTokens = 4096
+
+func newWalker(e Engine, text string) *walker {
+	w := walkers.Get().(*walker)
+	w.engine, w.text = e, text
+	return w
+}
+
+// free gives the walker back; it must not be used any more.
+func (w *walker) free() {
+	if cap(w.tokens) > maxKeptTokens {
+		return
+	}
+	*w = walker{lexer: lexer{tokens: w.tokens[:0]}, match: w.match[:0], open: w.open[:0], parts: w.parts[:0]}
+	walkers.Put(w)
+}
+
+// read lexes the whole text and pairs its brackets.
+func (w *walker) read() error {
+	// Some drivers send a text up to its first NUL: what stands behind it,
+	// even in a comment, would be seen here and not by the server.
+	if i := strings.IndexByte(w.text, 0); i >= 0 {
+		return w.fail(i, "a NUL byte", "")
+	}
+	if len(w.text) > maxText {
+		return w.fail(0, "a text of more than 1 GiB", "send less at a time")
+	}
+	lex := lexPostgres
+	if w.engine == SQLite {
+		lex = lexSQLite
+	}
+	if err := lex(&w.lexer); err != nil {
+		return err
+	}
+	return w.brackets()
 }
 
 // brackets pairs them all; an unbalanced text is refused, so that no closing
 // bracket of a condition can end a bracket of ours: x) OR (1=1.
 func (w *walker) brackets() error {
-	w.match = make([]int32, len(w.tokens))
-	var open []int32
-	for i, t := range w.tokens {
-		switch t.punct {
+	if n := len(w.tokens); cap(w.match) < n {
+		w.match = make([]int32, n, max(n, 64))
+	} else {
+		w.match = w.match[:n]
+	}
+	for i := range w.tokens {
+		switch t := &w.tokens[i]; t.punct {
 		case '(', '[':
-			open = append(open, int32(i))
+			w.open = append(w.open, int32(i))
 		case ')', ']':
-			want := byte('(')
-			if t.punct == ']' {
-				want = '['
+			last := len(w.open) - 1
+			if last < 0 || (w.tokens[w.open[last]].punct == '[') != (t.punct == ']') {
+				return w.fail(int(t.start), "a closing bracket without its opening one", "")
 			}
-			if len(open) == 0 || w.tokens[open[len(open)-1]].punct != want {
-				return &lexError{at: t.start, reason: "a closing bracket without its opening one"}
-			}
-			w.match[open[len(open)-1]] = int32(i)
-			w.match[i] = open[len(open)-1]
-			open = open[:len(open)-1]
+			w.match[w.open[last]] = int32(i)
+			w.match[i] = w.open[last]
+			w.open = w.open[:last]
 		}
 	}
-	if len(open) > 0 {
-		return &lexError{at: w.tokens[open[len(open)-1]].start, reason: "an opening bracket without its closing one"}
+	if last := len(w.open) - 1; last >= 0 {
+		return w.fail(int(w.tokens[w.open[last]].start), "an opening bracket without its closing one", "")
 	}
 	return nil
+}
+
+// spelled returns the text of a token.
+func (w *walker) spelled(i int) string { return w.text[w.tokens[i].start:w.tokens[i].end] }
+
+// verb returns what a statement is called in errors: its first word in upper
+// case.
+func (w *walker) verb(i int) string {
+	switch t := &w.tokens[i]; {
+	case t.kind != tokenWord:
+		return "the text"
+	case t.word != notKeyword:
+		return t.word.String()
+	case t.end-t.start > 32:
+		return "the text"
+	}
+	return strings.ToUpper(w.spelled(i))
 }
 
 // next is the token behind i on the same level: behind the partner, if i is an
@@ -55,11 +119,15 @@ func (w *walker) is(i, hi int, k keyword) bool {
 }
 
 func (w *walker) isLabel(i int) bool {
-	if i == 0 {
-		return false
+	label := false
+	// Of a run of AS, each second one is a label.
+	for i--; i >= 0 && w.tokens[i].word == kwAs; i-- {
+		label = !label
 	}
-	prev := w.tokens[i-1]
-	return prev.punct == '.' || prev.word == kwAs && !w.isLabel(i-1)
+	if i >= 0 && w.tokens[i].punct == '.' {
+		label = !label
+	}
+	return label
 }
 
 func (w *walker) isPunct(i, hi int, c byte) bool { return i < hi && w.tokens[i].punct == c }
@@ -72,6 +140,29 @@ func (w *walker) find(lo, hi int, k keyword) int {
 		}
 	}
 	return hi
+}
+
+// condition reports whether the range can be one condition, and not something
+// that only brackets would make into one: a list, or a query.
+func (w *walker) condition(lo, hi int) bool {
+	for i := lo; i < hi; i = w.next(i) {
+		switch t := &w.tokens[i]; t.word {
+		case kwWhere, kwSelect, kwTable:
+			if !w.isLabel(i) {
+				return false
+			}
+		case kwValues:
+			// To PostgreSQL it can be a column.
+			if !w.isLabel(i) && (w.engine == SQLite || w.isPunct(i+1, hi, '(')) {
+				return false
+			}
+		case notKeyword:
+			if t.punct == ',' || t.punct == ';' {
+				return false
+			}
+		}
+	}
+	return lo < hi
 }
 
 // name reports whether i can be a part of a name.
@@ -98,27 +189,55 @@ func (w *walker) table(i, hi int) (t Table, next int, ok bool) {
 	return t, i, true
 }
 
+// maxPostgresName is the number of bytes that PostgreSQL keeps of a name.
+const maxPostgresName = 63
+
 // identifier is the name that token i spells.
 func (w *walker) identifier(i int) string {
-	t := w.tokens[i]
-	s := w.text[t.start:t.end]
-	if t.kind == tokenWord {
-		return strings.Map(func(r rune) rune {
-			if r >= 'A' && r <= 'Z' {
-				return r + 'a' - 'A'
+	name := w.unquoted(i)
+	if w.engine == PostgreSQL && len(name) > maxPostgresName {
+		// PostgreSQL cuts it, between two characters.
+		end := maxPostgresName
+		for end > 0 && !utf8.RuneStart(name[end]) {
+			end--
+		}
+		name = name[:end]
+	}
+	return name
+}
+
+func (w *walker) unquoted(i int) string {
+	s := w.spelled(i)
+	switch w.tokens[i].kind {
+	case tokenWord:
+		for j := range len(s) {
+			if s[j] >= 'A' && s[j] <= 'Z' {
+				return foldASCII(s)
 			}
-			return r
-		}, s)
+		}
+		return s
+	case tokenString:
+		if s[0] != '\'' { // x'…'
+			return s
+		}
 	}
 	quote := s[len(s)-1:]
-	if s[0] == 'x' || s[0] == 'X' {
-		return s
-	}
 	s = s[1 : len(s)-1]
 	if quote == "]" {
 		return s
 	}
 	return strings.ReplaceAll(s, quote+quote, quote)
+}
+
+// foldASCII lowers the letters of ASCII, and no others: so do the engines.
+func foldASCII(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
 }
 
 // cte is one member of a WITH list: its body is the range (open, shut).
@@ -128,7 +247,7 @@ type cte struct{ open, shut int }
 // member begins, main the first token of the statement behind it.
 func (w *walker) withList(i, hi int) (list, main int, ctes []cte, ok bool) {
 	i++
-	if w.is(i, hi, kwRecursive) {
+	if w.recursive(i, hi) {
 		i++
 	}
 	list = i
@@ -164,6 +283,12 @@ func (w *walker) withList(i, hi int) (list, main int, ctes []cte, ok bool) {
 		}
 		i++
 	}
+}
+
+// recursive reports whether the word behind WITH is RECURSIVE, and not the name
+// of the first member.
+func (w *walker) recursive(i, hi int) bool {
+	return i < hi && w.tokens[i].word == kwRecursive && i+1 < hi && w.tokens[i+1].word != kwAs && w.tokens[i+1].punct != '('
 }
 
 // searchAndCycle reads PostgreSQL's clauses behind the body of a recursive
@@ -217,9 +342,9 @@ func (w *walker) searchAndCycle(i, hi int) (int, bool) {
 
 // params returns the highest number of the text's numbered parameters.
 func (w *walker) params() int {
-	n := 0
-	for _, t := range w.tokens {
-		n = max(n, t.num)
+	n := int32(0)
+	for i := range w.tokens {
+		n = max(n, w.tokens[i].num)
 	}
-	return n
+	return int(n)
 }
