@@ -79,16 +79,17 @@ type oneConn struct{ driver.Conn }
 func (o oneConn) Open(string) (driver.Conn, error) { return o.Conn, nil }
 
 // Raw returns the bare connection under a connection of this module, as it is
-// given to the function of [sql.Conn.Raw], and false for any other. What is done
+// given to the function of [sql.Conn.Raw], also where middleware that shows what
+// it wraps lies around that; and false for any other connection. What is done
 // on it is not guarded, and a transaction begun or ended on it may go unnoticed:
 // it is the one explicit, greppable way around the fence below [sql.DB].
 func Raw(driverConn any) (driver.Conn, bool) {
-	c, ok := driverConn.(interface{ fence() *conn })
+	c, ok := fenceConn(driverConn)
 	if !ok {
 		return nil, false
 	}
-	c.fence().session.databases = unasked
-	return c.fence().raw, true
+	c.session.databases = unasked
+	return c.raw, true
 }
 
 // fenceConn finds a connection of ours under c, through middleware that shows
@@ -120,7 +121,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	if err != nil {
 		return nil, err
 	}
-	return newStmt(mw, c.session.prepared), nil
+	return newStmt(mw, c.session.takePrepared()), nil
 }
 
 // Close implements [driver.Conn].

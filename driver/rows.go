@@ -52,10 +52,15 @@ func (r *rows) Columns() []string { return r.raw.Columns() }
 
 // Next implements [driver.Rows].
 func (r *rows) Next(dest []driver.Value) error {
+	return r.advance(func() error { return r.raw.Next(dest) })
+}
+
+// advance goes to the next row by next.
+func (r *rows) advance(next func() error) error {
 	if r.err != nil {
 		return r.err
 	}
-	err := r.raw.Next(dest)
+	err := next()
 	if err == nil {
 		r.ask = false
 		return nil

@@ -45,6 +45,7 @@ type session struct {
 	boxedFor []guard.Token  // the tokens whose arguments are in boxed
 	boxed    []driver.Value // resource, epoch, grant of each
 
+	decision decision    // of the statement that is being executed
 	prepared *prepared   // what ConnPrepareContext made last, for conn
 	rows     driver.Rows // what ConnQueryContext or a statement made last, for conn and stmt
 }
@@ -94,10 +95,11 @@ func (s *session) tracks(text string) bool {
 	return sqlgen.MayChangeTransaction(s.engine, text)
 }
 
-// decide says what is to be done with the text. The error is final: nothing is
-// to be sent.
-func (s *session) decide(ctx context.Context, text string, args []driver.NamedValue, query bool) (decision, error) {
-	d := decision{text: text, args: args}
+// decide says what is to be done with the text. The decision is valid until the
+// next one. The error is final: nothing is to be sent.
+func (s *session) decide(ctx context.Context, text string, args []driver.NamedValue, query bool) (*decision, error) {
+	d := &s.decision
+	*d = decision{text: text, args: args}
 	if s.broken {
 		return d, driver.ErrBadConn // nothing of this statement was sent
 	}
@@ -111,7 +113,7 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 	if tokens == nil && !s.policy.Requires() {
 		return d, nil
 	}
-	if err := s.resolve(ctx, &d, query); err != nil {
+	if err := s.resolve(ctx, d, query); err != nil {
 		return d, err
 	}
 	d.plan = s.cache.Plan(d.text)
@@ -139,7 +141,7 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 		return d, err
 	}
 	if d.way == spliced {
-		fits, err := s.fits(ctx, &d)
+		fits, err := s.fits(ctx, d)
 		if err != nil {
 			return d, err
 		}
@@ -204,6 +206,9 @@ func numbersBeyond(text string, params int) bool {
 	}
 }
 
+// forget lets go of the arguments of the statement.
+func (s *session) forget() { s.decision = decision{} }
+
 func refusal(plan *sqlgen.Plan, reason, advice string) error {
 	kind := plan.Verb
 	if kind == "" || plan.Kind == sqlgen.KindSeveral || plan.Kind == sqlgen.KindWriteInWith {
@@ -234,13 +239,14 @@ func (s *session) exec(ctx context.Context, t target, text string, args []driver
 	if s.refused != nil {
 		return driver.RowsAffected(0), s.answer(text)
 	}
+	defer s.forget()
 	d, err := s.decide(ctx, text, args, false)
 	if err != nil {
 		return nil, err
 	}
 	switch d.way {
 	case spliced:
-		res, err := t.exec(ctx, &d, len(d.tokens), s.guarded(&d, true))
+		res, err := t.exec(ctx, d, len(d.tokens), s.guarded(d, true))
 		if err != nil {
 			return nil, s.failed(ctx, err, d.tokens)
 		}
@@ -257,14 +263,14 @@ func (s *session) exec(ctx context.Context, t target, text string, args []driver
 		if err != nil {
 			return nil, err
 		}
-		res, err := t.exec(ctx, &d, 0, d.args)
+		res, err := t.exec(ctx, d, 0, d.args)
 		if err = b.end(ctx, err); err != nil {
 			return nil, err
 		}
 		return res, nil
 	}
-	res, err := t.exec(ctx, &d, 0, d.args)
-	s.track(ctx, &d, err)
+	res, err := t.exec(ctx, d, 0, d.args)
+	s.track(d, err)
 	return res, err
 }
 
@@ -273,25 +279,26 @@ func (s *session) query(ctx context.Context, t target, text string, args []drive
 	if s.refused != nil {
 		return noRows{}, s.answer(text)
 	}
+	defer s.forget()
 	d, err := s.decide(ctx, text, args, true)
 	if err != nil {
 		return nil, err
 	}
 	switch d.way {
 	case spliced:
-		raw, err := t.query(ctx, &d, len(d.tokens), s.guarded(&d, false))
+		raw, err := t.query(ctx, d, len(d.tokens), s.guarded(d, false))
 		if err != nil {
 			return nil, s.failed(ctx, err, d.tokens)
 		}
-		return &rows{session: s, ctx: ctx, raw: raw, tokens: d.tokens, ask: d.plan.AskOnZero()}, nil
+		return newRows(&rows{session: s, ctx: ctx, raw: raw, tokens: d.tokens, ask: d.plan.AskOnZero()}), nil
 	case checked:
 		b, err := s.bracket(ctx, d.tokens)
 		if err != nil {
 			return nil, err
 		}
-		raw, err := t.query(ctx, &d, 0, d.args)
+		raw, err := t.query(ctx, d, 0, d.args)
 		if err == nil && !b.open() {
-			return &rows{session: s, ctx: ctx, raw: raw, tokens: d.tokens}, nil
+			return newRows(&rows{session: s, ctx: ctx, raw: raw, tokens: d.tokens}), nil
 		}
 		// The bracket is closed before a row is handed out: rows that were
 		// read before a failing commit would have been lies.
@@ -304,8 +311,8 @@ func (s *session) query(ctx context.Context, t target, text string, args []drive
 		}
 		return read, nil
 	}
-	raw, err := t.query(ctx, &d, 0, d.args)
-	s.track(ctx, &d, err)
+	raw, err := t.query(ctx, d, 0, d.args)
+	s.track(d, err)
 	return raw, err
 }
 
@@ -326,6 +333,13 @@ func (s *session) takeRows() driver.Rows {
 	r := s.rows
 	s.rows = nil
 	return r
+}
+
+// takePrepared returns what the last Prepare made.
+func (s *session) takePrepared() *prepared {
+	p := s.prepared
+	s.prepared = nil
+	return p
 }
 
 // ConnPrepareContext implements [sqlmw.Interceptor]. The text is prepared as it

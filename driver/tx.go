@@ -157,7 +157,7 @@ func lastWord(text string) string {
 }
 
 // track notes what a statement that was sent as it is has changed.
-func (s *session) track(ctx context.Context, d *decision, err error) {
+func (s *session) track(d *decision, err error) {
 	if s.tx == nil && s.txTokens != nil && !s.inTransaction() {
 		s.txTokens = nil
 	}
