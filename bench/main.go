@@ -1,7 +1,7 @@
 // Command bench measures what the fence costs, beside the ways in which one
 // would do without it.
 //
-//	cd bench && go run .                      # all; some minutes
+//	cd bench && go run .                      # all; some ten minutes
 //	cd bench && go run . -short               # a few seconds, numbers not to be trusted
 //	cd bench && go run . -dsn postgres://…    # your own PostgreSQL server
 //
@@ -67,7 +67,7 @@ func parseFlags(args []string) (options, error) {
 	clients := f.String("clients", "1,8,32", "`numbers` of concurrent clients")
 	resource := f.String("resource", "shared", "`shared`: all clients write under one lease; own: each client has a lease of its own")
 	dsn := f.String("dsn", "", "`URL` of the PostgreSQL database to use (it gets the schema sqlfence, and tables sqlfence_bench_… which are dropped); default: a throwaway server of each version that the tests use")
-	out := f.String("out", ".", "`folder` to write RESULTS.md and results.svg to")
+	out := f.String("out", ownFolder(), "`folder` to write RESULTS.md and results.svg to")
 	short := f.Bool("short", false, "two very short rounds with 1 and 8 clients, and nothing is written unless -out is given: to see that it runs")
 	compare := f.Bool("compare", false, "fail if a result falls short of its aim")
 	if err := f.Parse(args); err != nil {
@@ -124,6 +124,14 @@ func parseFlags(args []string) (options, error) {
 		return options{}, errors.New("-rounds and -seconds must be positive")
 	}
 	return o, nil
+}
+
+// ownFolder is bench/, whether it is run from there or from the root.
+func ownFolder() string {
+	if _, err := os.Stat("bench/go.mod"); err == nil {
+		return "bench"
+	}
+	return "."
 }
 
 // run measures, prints and writes.

@@ -169,7 +169,7 @@ func (t *target) writer(ctx context.Context, o op, w way, client int) (func() er
 			if err != nil {
 				return err
 			}
-			defer tx.Rollback()
+			defer func() { _ = tx.Rollback() }() // after a commit it does nothing
 			var one int
 			if err := tx.QueryRowContext(ctx, t.dialect.lock, fence...).Scan(&one); err != nil {
 				return err

@@ -48,7 +48,7 @@ func tell(ctx context.Context, out io.Writer, s *stage, driverName string, want 
 	defer b.close()
 
 	if a.lease, err = a.leases.TryAcquire(ctx, s.resource); err != nil {
-		return fmt.Errorf("A takes the lease: %w", err)
+		return fmt.Errorf("worker A takes the lease: %w", err)
 	}
 	a.ctx = guard.With(ctx, a.lease.Token())
 	say(out, "A", "takes the lease: epoch %d", a.lease.Token().Epoch)
@@ -56,16 +56,16 @@ func tell(ctx context.Context, out io.Writer, s *stage, driverName string, want 
 
 	// B waits for as long as A's lease lives: nobody renews it, so it lapses.
 	if b.lease, err = b.leases.Acquire(ctx, s.resource); err != nil {
-		return fmt.Errorf("B takes over: %w", err)
+		return fmt.Errorf("worker B takes over: %w", err)
 	}
 	b.ctx = guard.With(ctx, b.lease.Token())
 	if b.lease.Token().Epoch <= a.lease.Token().Epoch {
-		return fmt.Errorf("B got epoch %d after A's %d: epochs must grow", b.lease.Token().Epoch, a.lease.Token().Epoch)
+		return fmt.Errorf("worker B got epoch %d after A's %d: epochs must grow", b.lease.Token().Epoch, a.lease.Token().Epoch)
 	}
 	say(out, "", "%v pass, the lease lapses", ttl)
 	say(out, "B", "takes over: epoch %d", b.lease.Token().Epoch)
 	if err := b.write(s, "done by B"); err != nil {
-		return fmt.Errorf("B, the owner, writes: %w", err)
+		return fmt.Errorf("the owner, B, writes: %w", err)
 	}
 	say(out, "B", "writes its result")
 	if err := s.expectResult(ctx, out, "done by B"); err != nil {
@@ -76,11 +76,11 @@ func tell(ctx context.Context, out io.Writer, s *stage, driverName string, want 
 	staleErr := a.write(s, "done by A")
 	switch {
 	case want == staleWriteWins && staleErr != nil:
-		return fmt.Errorf("A's late write was expected to be accepted, but failed: %w", staleErr)
+		return fmt.Errorf("the late write of A was expected to be accepted, but failed: %w", staleErr)
 	case want == staleWriteRefused && staleErr == nil:
-		return errors.New("A's late write was expected to be refused, but was accepted")
+		return errors.New("the late write of A was expected to be refused, but was accepted")
 	case want == staleWriteRefused && !errors.Is(staleErr, guard.ErrFenced):
-		return fmt.Errorf("A's late write was expected to fail with ErrFenced, but failed with: %w", staleErr)
+		return fmt.Errorf("the late write of A was expected to fail with ErrFenced, but failed with: %w", staleErr)
 	}
 
 	if want == staleWriteWins {
@@ -97,7 +97,7 @@ func tell(ctx context.Context, out io.Writer, s *stage, driverName string, want 
 		return err
 	}
 	if err := b.write(s, "done by B, and checked"); err != nil {
-		return fmt.Errorf("B, the owner, writes again: %w", err)
+		return fmt.Errorf("the owner, B, writes again: %w", err)
 	}
 	say(out, "B", "is not disturbed, and writes again")
 	if err := s.expectResult(ctx, out, "done by B, and checked"); err != nil {
@@ -114,10 +114,11 @@ func (w *worker) write(s *stage, result string) error {
 	if err != nil {
 		return err
 	}
-	if n, err := res.RowsAffected(); err != nil || n != 1 {
-		return fmt.Errorf("%d rows changed instead of 1 (%v)", n, err)
+	n, err := res.RowsAffected()
+	if err == nil && n != 1 {
+		err = fmt.Errorf("%d rows changed instead of 1", n)
 	}
-	return nil
+	return err
 }
 
 // close gives back what the worker holds. A lease that has been lost needs no
