@@ -152,7 +152,7 @@ func TestHoldRenewsUntilFnReturns(t *testing.T) {
 		err := m.Hold(root, "r", func(ctx context.Context) error {
 			shutDown(reason)
 			<-ctx.Done()
-			if context.Cause(ctx) != reason {
+			if !errors.Is(context.Cause(ctx), reason) {
 				t.Errorf("cause %v, want the caller's", context.Cause(ctx))
 			}
 			time.Sleep(time.Minute) // cleaning up

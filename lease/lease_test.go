@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -79,6 +80,36 @@ func TestRenewByHandMovesTheDeadline(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if !l.Expired(time.Now()) {
 			t.Error("not expired at the deadline")
+		}
+	})
+}
+
+func TestAnswersOutOfOrderDoNotMoveTheDeadlineBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newScript()
+		store.renew = func(ctx context.Context, claims []lease.Claim) ([]lease.Renewed, error) {
+			renewed, err := store.Store.Renew(ctx, claims)
+			if len(store.requests()) == 1 {
+				time.Sleep(5 * time.Second)
+			}
+			return renewed, err
+		}
+		l := take(t, manager(t, store, lease.TTL(10*time.Second)), "r")
+		var end sync.WaitGroup
+		end.Go(func() {
+			if err := l.Renew(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(time.Second)
+		if err := l.Renew(t.Context()); err != nil {
+			t.Error(err)
+		}
+		deadline, expiry := l.Deadline(), l.Expiry()
+		end.Wait()
+		if !l.Deadline().Equal(deadline) || !l.Expiry().Equal(expiry) {
+			t.Errorf("deadline %v, expiry %v after a late answer to an earlier request; want %v, %v",
+				l.Deadline(), l.Expiry(), deadline, expiry)
 		}
 	})
 }

@@ -111,7 +111,8 @@ func (m *Manager) Acquire(ctx context.Context, resource string, opts ...Option) 
 		return nil, err
 	}
 	released := m.waiters.join(resource)
-	defer m.waiters.leave(resource, released)
+	woken := false // and did not try since
+	defer func() { m.waiters.leave(resource, released, woken) }()
 
 	start := time.Now()
 	poll := firstPoll
@@ -126,10 +127,12 @@ func (m *Manager) Acquire(ctx context.Context, resource string, opts ...Option) 
 		l, err := m.attempt(ctx, set, resource, clip(ctx, wait), patience)
 		switch {
 		case err == nil:
+			woken = false
 			return l, nil
 		case ctx.Err() != nil:
 			return nil, join(err, denial)
 		case errors.Is(err, ErrNotAcquirable), errors.Is(err, ErrBlocked):
+			woken = false
 			denial = err
 		default:
 			return nil, err
@@ -153,6 +156,7 @@ func (m *Manager) Acquire(ctx context.Context, resource string, opts ...Option) 
 		select {
 		case <-timer.C:
 		case <-released:
+			woken = true
 		case <-m.closing:
 		case <-ctx.Done():
 		}

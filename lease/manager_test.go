@@ -159,26 +159,39 @@ func TestAcquireIsWokenByAReleaseOfItsManager(t *testing.T) {
 
 func TestWaiterThatLeavesHandsItsWakeUpOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := manager(t, memory.New(), lease.OnReentry(lease.ReentryRefuse))
-		l := take(t, m, "r")
-		leaving, leave := context.WithCancel(t.Context())
-		var end sync.WaitGroup
-		end.Go(func() {
-			_, err := m.Acquire(leaving, "r")
-			wantIs(t, "Acquire of the one who leaves", err, context.Canceled)
-		})
-		synctest.Wait()
-		end.Go(func() {
-			if _, err := m.Acquire(t.Context(), "r"); err != nil {
-				t.Error(err)
+		m := manager(t, memory.New(), lease.TTL(time.Hour), lease.OnReentry(lease.ReentryRefuse))
+		for round := range 50 { // which of the two the leaving one sees first is a matter of luck
+			l := take(t, m, "r")
+			leaving, leave := context.WithCancel(t.Context())
+			var end sync.WaitGroup
+			end.Go(func() {
+				if gone, err := m.Acquire(leaving, "r"); err == nil {
+					release(t, gone) // it was just in time
+				} else {
+					wantIs(t, "Acquire of the one who leaves", err, context.Canceled)
+				}
+			})
+			synctest.Wait()
+			end.Go(func() {
+				stayed, err := m.Acquire(t.Context(), "r")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				release(t, stayed)
+			})
+			time.Sleep(20*time.Second + time.Nanosecond)
+			start := time.Now()
+			if round%2 == 0 {
+				release(t, l)
+				leave() // in the same moment
+			} else {
+				leave()
+				release(t, l)
 			}
-		})
-		time.Sleep(20*time.Second + time.Nanosecond)
-		start := time.Now()
-		leave() // and in the same moment:
-		release(t, l)
-		end.Wait()
-		wantAfter(t, "the waiter that stayed", start, 0, time.Second)
+			end.Wait()
+			wantAfter(t, "the waiter that stayed", start, 0, time.Millisecond)
+		}
 	})
 }
 
@@ -472,7 +485,7 @@ func TestCloseEndsWhatTheManagerKeeps(t *testing.T) {
 		other := manager(t, store, lease.Owner("b"), lease.TTL(time.Hour))
 		take(t, other, "held")
 		m := manager(t, store, lease.Owner("a"))
-		kept := take(t, m, "kept")
+		kept, byHand := take(t, m, "kept"), take(t, m, "by hand")
 		ctx := kept.KeepAlive(t.Context())
 		var waited, held error
 		var end sync.WaitGroup
@@ -495,6 +508,13 @@ func TestCloseEndsWhatTheManagerKeeps(t *testing.T) {
 			t.Error("the renewer runs after Close")
 		}
 
+		late := kept.KeepAlive(t.Context())
+		wantIs(t, "cause of a KeepAlive after Close", context.Cause(late), lease.ErrClosed, lease.ErrLost)
+		if err := byHand.Renew(t.Context()); err != nil {
+			t.Errorf("Renew by hand after Close: %v", err)
+		}
+		byHand.KeepAlive(t.Context())
+		wantIs(t, "Renew after that", byHand.Renew(t.Context()), lease.ErrClosed)
 		_, err := m.Acquire(t.Context(), "r")
 		wantIs(t, "Acquire", err, lease.ErrClosed)
 		_, err = m.TryAcquire(t.Context(), "r")

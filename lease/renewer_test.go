@@ -229,6 +229,31 @@ func TestHangingRequestIsFollowedByAnother(t *testing.T) {
 	})
 }
 
+func TestRequestThatHangsForALeaseThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newScript()
+		end := make(chan struct{})
+		store.renew = func(ctx context.Context, claims []lease.Claim) ([]lease.Renewed, error) {
+			if claims[0].Token.Resource == "gone" {
+				<-end // heeds no context
+				return nil, errDown
+			}
+			return store.Store.Renew(ctx, claims)
+		}
+		m := manager(t, store, lease.TTL(9*time.Second))
+		gone := take(t, m, "gone")
+		gone.KeepAlive(t.Context())
+		time.Sleep(4 * time.Second)
+		release(t, gone)
+		next := take(t, m, "next").KeepAlive(t.Context())
+		time.Sleep(time.Minute)
+		if next.Err() != nil {
+			t.Errorf("the next lease: %v", context.Cause(next))
+		}
+		close(end)
+	})
+}
+
 func TestDeadlineCountsFromTheSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newScript()
@@ -268,6 +293,20 @@ func TestReplyAfterTheLossRevivesNothing(t *testing.T) {
 			t.Error("a reply after the loss has revived the lease")
 		}
 		wantIs(t, "Renew", l.Renew(t.Context()), lease.ErrLost)
+	})
+}
+
+func TestRenewByHandIsToldOfALossMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newScript()
+		store.renew = func(ctx context.Context, claims []lease.Claim) ([]lease.Renewed, error) {
+			renewed, err := store.Store.Renew(ctx, claims)
+			time.Sleep(20 * time.Second)
+			return renewed, err
+		}
+		l := take(t, manager(t, store, lease.TTL(9*time.Second)), "r")
+		l.KeepAlive(t.Context())
+		wantIs(t, "Renew, answered after the loss", l.Renew(t.Context()), lease.ErrLost)
 	})
 }
 
@@ -316,6 +355,14 @@ func TestStuckLeaseDelaysNoOther(t *testing.T) {
 			others[i] = take(t, m, fmt.Sprint("r", i))
 			kept[i] = others[i].KeepAlive(t.Context())
 		}
+		// The stuck one is retried after 3s, and hangs; the others are due, and
+		// renewed, all the same.
+		time.Sleep(6*time.Second + time.Millisecond)
+		for _, l := range others {
+			if left := time.Until(l.Deadline()); left < 8*time.Second {
+				t.Errorf("%s: deadline in %v while another hangs, want more than 8s", l.Resource(), left)
+			}
+		}
 		<-stuck.Done()
 		wantAfter(t, "loss of the stuck one", start, 9*time.Second, 9*time.Second)
 		time.Sleep(time.Minute)
@@ -329,6 +376,39 @@ func TestStuckLeaseDelaysNoOther(t *testing.T) {
 				t.Errorf("%s: deadline in %v, want 6s or more", l.Resource(), left)
 			}
 		}
+	})
+}
+
+func TestHangingRetryIsFollowedByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newScript()
+		end := make(chan struct{})
+		var singles atomic.Int32
+		store.renew = func(ctx context.Context, claims []lease.Claim) ([]lease.Renewed, error) {
+			if len(claims) > 1 {
+				renewed, err := store.Store.Renew(ctx, claims)
+				if singles.Load() == 0 {
+					renewed[0] = lease.Renewed{Err: errors.New("row is locked")}
+				}
+				return renewed, err
+			}
+			if singles.Add(1) == 1 {
+				<-end // heeds no context
+				return nil, errDown
+			}
+			return store.Store.Renew(ctx, claims)
+		}
+		m := manager(t, store, lease.TTL(9*time.Second))
+		a := take(t, m, "a").KeepAlive(t.Context())
+		take(t, m, "b").KeepAlive(t.Context())
+		time.Sleep(time.Minute)
+		if a.Err() != nil {
+			t.Errorf("one retry that hung: %v", context.Cause(a))
+		}
+		if singles.Load() < 2 {
+			t.Error("the retry that hung was not followed by another")
+		}
+		close(end)
 	})
 }
 
@@ -498,7 +578,7 @@ func TestKeepAliveEndsWithItsScope(t *testing.T) {
 		wantState(t, store, "r", lease.Held, "a")
 		reason := errors.New("handler returned")
 		end(reason)
-		if context.Cause(ctx) != reason {
+		if !errors.Is(context.Cause(ctx), reason) {
 			t.Errorf("cause %v, want the scope's", context.Cause(ctx))
 		}
 		time.Sleep(9 * time.Second)

@@ -37,7 +37,10 @@ type Store interface {
 
 	// Renew moves the expiry of each claim to the server's now + its TTL. The
 	// result has one entry per claim, in the claims' order; the error is for a
-	// failure of the whole request, in which case nothing is known of any.
+	// failure of the whole request, in which case nothing is known of any. A
+	// claim that is invalid or whose row is locked fails alone, in its entry:
+	// no claim of a batch delays another. A claim that comes alone may wait
+	// for its row.
 	Renew(ctx context.Context, claims []Claim) ([]Renewed, error)
 
 	// Release makes the resource FREE and moves epoch and mark, so that the
@@ -95,8 +98,9 @@ const (
 	ReentryNewEpoch Reentry = iota
 	// ReentryRefuse treats the own name like anybody else's: a *HeldError.
 	ReentryRefuse
-	// ReentryExtend keeps the token and moves the expiry. Weaker: two
-	// processes that share an owner name then hold the same token.
+	// ReentryExtend keeps the token and moves the expiry, unless the lease has
+	// lapsed or the mark has moved past it: then the token is a new one.
+	// Weaker: two processes that share an owner name hold the same token.
 	ReentryExtend
 )
 

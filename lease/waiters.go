@@ -27,9 +27,9 @@ func (w *waiters) join(resource string) chan struct{} {
 	return ch
 }
 
-// leave takes a waiter out. Whoever leaves without the lease hands an unused
-// wake-up on.
-func (w *waiters) leave(resource string, ch chan struct{}) {
+// leave takes a waiter out. It hands a wake-up on that the waiter did not use:
+// one that it did not take from the channel, or after which it did not try.
+func (w *waiters) leave(resource string, ch chan struct{}, unused bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := w.byResource[resource]
@@ -43,8 +43,11 @@ func (w *waiters) leave(resource string, ch chan struct{}) {
 	w.byResource[resource] = all
 	select {
 	case <-ch:
-		w.wakeOne(all)
+		unused = true
 	default:
+	}
+	if unused {
+		w.wakeOne(all)
 	}
 }
 
