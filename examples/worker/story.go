@@ -83,7 +83,7 @@ func run(ctx context.Context, out io.Writer, c parentConfig) (err error) {
 		return err
 	}
 	if holdingB.Epoch <= holdingA.Epoch {
-		return fmt.Errorf("B holds epoch %d after A's %d: epochs must grow", holdingB.Epoch, holdingA.Epoch)
+		return fmt.Errorf("worker B holds epoch %d after A's %d: epochs must grow", holdingB.Epoch, holdingA.Epoch)
 	}
 	say("B  (process %d) holds the lease, epoch %d: A's has lapsed", b.cmd.Process.Pid, holdingB.Epoch)
 	if err := writeAsOwner(ctx, b); err != nil {
@@ -112,10 +112,10 @@ func run(ctx context.Context, out io.Writer, c parentConfig) (err error) {
 		if r.Event == evLost {
 			took := time.Since(continued)
 			if !r.Lost {
-				return fmt.Errorf("A's context ended with a cause that does not match ErrLost: %s", r.Error)
+				return fmt.Errorf("the context of A ended with a cause that does not match ErrLost: %s", r.Error)
 			}
 			if heartbeat := c.ttl / 3; took > heartbeat {
-				return fmt.Errorf("A's context ended %v after A was continued, later than one heartbeat of %v", took, heartbeat)
+				return fmt.Errorf("the context of A ended %v after A was continued, later than one heartbeat of %v", took, heartbeat)
 			}
 			if !strings.Contains(r.Error, resource) {
 				return fmt.Errorf("the cause of A's loss does not name %q: %s", resource, r.Error)
@@ -142,13 +142,13 @@ func run(ctx context.Context, out io.Writer, c parentConfig) (err error) {
 		return err
 	}
 	if !ended.Lost {
-		return fmt.Errorf("A's Hold was expected to return ErrLost, but returned %q", ended.Error)
+		return fmt.Errorf("the Hold of A was expected to return ErrLost, but returned %q", ended.Error)
 	}
 	if ended, err = b.finish(ctx); err != nil {
 		return err
 	}
 	if ended.Error != "" {
-		return fmt.Errorf("B's Hold returned an error: %s", ended.Error)
+		return fmt.Errorf("the Hold of B returned an error: %s", ended.Error)
 	}
 	if err := expectRows(ctx, db, table, bState); err != nil {
 		return err
@@ -173,10 +173,10 @@ func writeAsOwner(ctx context.Context, p *process) error {
 // with ErrFenced and a text that tells resource, presented epoch and mark.
 func checkRefused(r report, resource string, presented, mark int64) error {
 	if r.Error == "" {
-		return fmt.Errorf("A's %s was expected to be refused, but was accepted", r.Event)
+		return fmt.Errorf("the %s of A was expected to be refused, but was accepted", r.Event)
 	}
 	if !r.Fenced || !r.Lost {
-		return fmt.Errorf("A's %s was expected to fail with ErrFenced, but failed with: %s", r.Event, r.Error)
+		return fmt.Errorf("the %s of A was expected to fail with ErrFenced, but failed with: %s", r.Event, r.Error)
 	}
 	for _, part := range []string{resource, "presented epoch " + strconv.FormatInt(presented, 10), "high-water mark " + strconv.FormatInt(mark, 10)} {
 		if !strings.Contains(r.Error, part) {

@@ -56,7 +56,7 @@ func TestAWorkerStoppedPastItsTTLIsRefused(t *testing.T) {
 // stopped worker's writes land.
 func TestWithoutTheFenceTheStoryFails(t *testing.T) {
 	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
-		err := run(t.Context(), io.Discard, parentConfig{exe: program, driver: "pgx", dsn: dsn, ttl: time.Second})
+		err := run(t.Context(), io.Discard, parentConfig{exe: program, driver: "pgx", dsn: dsn, ttl: 2 * time.Second})
 		const want = "was expected to be refused, but was accepted"
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error that says %q", err, want)
