@@ -802,3 +802,46 @@ func TestGenericRegistration(t *testing.T) {
 		w.IsUntouched()
 	})
 }
+
+// CASES D24: a statement whose own parameters leave no room for those of the
+// fence.
+func TestAllParametersTaken(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *drivertest.World) {
+		const rows = 32767 // of two parameters each
+		text := strings.Builder{}
+		text.WriteString(`INSERT INTO d (id, v) VALUES ($1, $2)`)
+		args := []any{100, "x"}
+		for i := 1; i < rows; i++ {
+			fmt.Fprintf(&text, `, ($%d, $%d)`, 2*i+1, 2*i+2)
+			args = append(args, 100+i, "x")
+		}
+		_, err := w.Fenced.ExecContext(w.With(drivertest.Stale), text.String(), args...)
+		w.Want("stale", err, guard.ErrFenced)
+		w.IsUntouched()
+		res, err := w.Fenced.ExecContext(w.With(drivertest.Current), text.String(), args...)
+		w.Want("valid", err, nil)
+		if n, _ := res.RowsAffected(); n != rows {
+			t.Errorf("%d rows", n)
+		}
+		// With the rows, in a transaction of the user's, and through Query.
+		w.Reset()
+		tx := w.Begin(w.With(drivertest.Current), w.Fenced)
+		read, err := tx.Query(text.String()+` RETURNING id`, args...)
+		w.Want("Query in a transaction", err, nil)
+		n := 0
+		for read.Next() {
+			n++
+		}
+		w.Want("Rows", errors.Join(read.Err(), read.Close()), nil)
+		if n != rows {
+			t.Errorf("%d rows returned", n)
+		}
+		w.Want("Rollback", tx.Rollback(), nil)
+		w.IsUntouched()
+		var id int
+		w.Want("QueryRow", w.Fenced.QueryRowContext(w.With(drivertest.Current), text.String()+` RETURNING id`, args...).Scan(&id), nil)
+		if id != 100 {
+			t.Errorf("QueryRow returned %d", id)
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -361,4 +362,119 @@ func TestRaw(t *testing.T) {
 		return nil
 	})
 	w.Want("Raw", err, nil)
+}
+
+// Modernc.org/sqlite binds $5 to the fifth argument, though SQLite knows it as a
+// name: an argument of the fence must never end up in the user's data.
+func TestArgumentsOfTheFenceStayOutOfTheData(t *testing.T) {
+	w := drivertest.NewWorld(t, engine)
+	for _, x := range []struct {
+		text string
+		args []any
+	}{
+		{`UPDATE d SET v = $5 WHERE id = $1`, []any{1, "x"}},
+		{`UPDATE d SET v = $5 WHERE id = $1`, []any{1, 2, 3, 4, "five"}},
+		{`UPDATE d SET v = $3 WHERE id = $4`, []any{"x", "y"}},
+		{`UPDATE d SET v = '$500' WHERE id = $1`, []any{1}},
+		{`UPDATE d SET v = $2 WHERE id = $1`, []any{1, "two"}},
+		{`UPDATE d SET v = ?5 WHERE id = ?1`, []any{1, 2, 3, 4, "five"}},
+		{`UPDATE d SET v = ?5 WHERE id = ?1`, []any{1, "x"}},
+		{`UPDATE d SET v = :v WHERE id = @id`, []any{sql.Named("id", 1), sql.Named("v", "named")}},
+		{`UPDATE d SET v = :v WHERE id = @id`, []any{sql.Named("id", 1), sql.Named("v", "named"), sql.Named("w", "left over")}},
+		{`UPDATE d SET v = :v WHERE id = @v`, []any{sql.Named("v", 1)}},
+		{`UPDATE d SET v = ? || :v WHERE id = ?`, []any{"a", sql.Named("v", "named"), 1}},
+		{`UPDATE d SET v = :v || ? WHERE id = 1`, []any{sql.Named("v", "named"), "a"}},
+		{`INSERT INTO d (id, v) VALUES (?, ?), (?, :v) ON CONFLICT (id) DO UPDATE SET v = ?2 || excluded.v`, []any{4, "a", 1, sql.Named("v", "b")}},
+	} {
+		do := func(db *sql.DB, ctx context.Context, prepared bool) (string, error) {
+			w.Reset()
+			var err error
+			if prepared {
+				var s *sql.Stmt
+				if s, err = db.Prepare(x.text); err == nil {
+					_, err = s.ExecContext(ctx, x.args...)
+					s.Close()
+				}
+			} else {
+				_, err = db.ExecContext(ctx, x.text, x.args...)
+			}
+			return w.Table(), err
+		}
+		for _, prepared := range []bool{false, true} {
+			bare, bareErr := do(w.Bare, t.Context(), prepared)
+			for _, ctx := range []context.Context{t.Context(), w.With(drivertest.Current), w.With(drivertest.Current, drivertest.Other)} {
+				got, err := do(w.Fenced, ctx, prepared)
+				if got != bare || (err == nil) != (bareErr == nil) {
+					t.Errorf("%s %v: got %q, %v; bare %q, %v", x.text, x.args, got, err, bare, bareErr)
+				}
+			}
+			got, err := do(w.Fenced, w.With(drivertest.Stale), prepared)
+			if got != drivertest.Untouched || err == nil {
+				t.Errorf("%s %v, stale: %q, %v", x.text, x.args, got, err)
+			}
+		}
+	}
+}
+
+// CASES D24: a statement whose own parameters leave no room for those of the
+// fence.
+func TestAllParametersTaken(t *testing.T) {
+	w := drivertest.NewWorld(t, engine)
+	const rows = 16383 // of two parameters each
+	text := `INSERT INTO d (id, v) VALUES (?, ?)` + strings.Repeat(`, (?, ?)`, rows-1)
+	args := make([]any, 0, 2*rows)
+	for i := range rows {
+		args = append(args, 100+i, "x")
+	}
+	_, err := w.Fenced.ExecContext(w.With(drivertest.Stale), text, args...)
+	w.Want("stale", err, guard.ErrFenced)
+	w.IsUntouched()
+	res, err := w.Fenced.ExecContext(w.With(drivertest.Current), text, args...)
+	w.Want("valid", err, nil)
+	if n, _ := res.RowsAffected(); n != rows {
+		t.Errorf("%d rows", n)
+	}
+}
+
+// Rows that are open when a transaction is refused end with it.
+func TestRowsThatAreOpenWhenTheTransactionIsRefused(t *testing.T) {
+	w := drivertest.NewWorld(t, engine)
+	tx := w.Begin(t.Context(), w.Fenced)
+	rows, err := tx.Query(`SELECT id FROM d`)
+	if err != nil || !rows.Next() {
+		t.Fatal(err)
+	}
+	written, err := tx.QueryContext(w.With(drivertest.Current), `UPDATE d SET v = 'x' RETURNING id`)
+	if err != nil || !written.Next() {
+		t.Fatal(err)
+	}
+	_, err = tx.ExecContext(w.With(drivertest.Stale), `UPDATE d SET v = 'stale'`)
+	w.Want("the stale write", err, guard.ErrFenced)
+	for rows.Next() {
+	}
+	_, _ = rows.Close(), written.Close() // what SQLite says of them is its own affair
+	_, err = tx.Exec(`SELECT 1`)
+	w.Want("afterwards", err, guard.ErrFenced)
+	w.Want("Commit", tx.Commit(), guard.ErrFenced)
+	w.IsUntouched()
+	_, err = w.Fenced.ExecContext(w.With(drivertest.Current), `UPDATE d SET v = v`)
+	w.Want("the next user", err, nil)
+}
+
+// A transaction by text over a pool of one connection, which database/sql resets
+// between the statements.
+func TestTransactionByTextThroughThePool(t *testing.T) {
+	w := drivertest.NewWorld(t, engine)
+	w.Fenced.SetMaxOpenConns(1)
+	w.Must(w.Fenced, `BEGIN`)
+	w.Must(w.Fenced, `UPDATE d SET v = 'unguarded' WHERE id = 1`)
+	_, err := w.Fenced.ExecContext(w.With(drivertest.Stale), `UPDATE d SET v = 'stale' WHERE id = 2`)
+	w.Want("the stale write", err, guard.ErrFenced)
+	_, err = w.Fenced.Exec(`UPDATE d SET v = 'later' WHERE id = 3`)
+	w.Want("the next statement", err, guard.ErrFenced)
+	_, err = w.Fenced.Exec(`COMMIT`)
+	w.Want("COMMIT", err, guard.ErrFenced)
+	w.IsUntouched()
+	_, err = w.Fenced.Exec(`UPDATE d SET v = v`)
+	w.Want("afterwards", err, nil)
 }
