@@ -65,7 +65,7 @@ func parseFlags(args []string) (options, error) {
 	seconds := f.Float64("seconds", 0.3, "`seconds` for which each cell is measured in each round")
 	engines := f.String("engines", "postgres,sqlite", "`engines` to measure")
 	clients := f.String("clients", "1,8,32", "`numbers` of concurrent clients")
-	resource := f.String("resource", "shared", "`shared`: all clients write under one lease; own: each client has a lease of its own")
+	resource := f.String("resource", "shared", "`kind` of lease: shared (all clients write under one) or own (each client has one)")
 	dsn := f.String("dsn", "", "`URL` of the PostgreSQL database to use (it gets the schema sqlfence, and tables sqlfence_bench_… which are dropped); default: a throwaway server of each version that the tests use")
 	out := f.String("out", ownFolder(), "`folder` to write RESULTS.md and results.svg to")
 	short := f.Bool("short", false, "two very short rounds with 1 and 8 clients, and nothing is written unless -out is given: to see that it runs")
