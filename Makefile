@@ -15,8 +15,8 @@ TIMEOUT ?= 20m
 # The modules that go.work joins, and the others (test-only ones whose
 # dependencies must not reach the main module's go.mod). A module is found by its
 # go.mod, so that none is forgotten.
-WORKSPACE = $(shell $(GO) list -m -f '{{.Dir}}')
-APART     = $(filter-out $(WORKSPACE),$(patsubst %/go.mod,%,$(shell find '$(CURDIR)' -name go.mod -not -path '*/testdata/*' -not -path '*/.*')))
+WORKSPACE  = $(shell $(GO) list -m -f '{{.Dir}}')
+APART      = $(filter-out $(WORKSPACE),$(abspath $(patsubst %/go.mod,%,$(shell find . -name go.mod -not -path '*/testdata/*' -not -path './.*'))))
 EVERYWHERE = $(addsuffix /...,$(WORKSPACE))
 
 # Where concurrency matters.
