@@ -186,8 +186,7 @@ func TestNoEpochIsGrantedTwice(t *testing.T) {
 	})
 }
 
-// Epochs are never wrapped: at the largest there is an error, and a release there
-// still ends the token.
+// Epochs are never wrapped: at the largest there is an error, and nothing changes.
 func TestEpochsEndAtMaxInt64(t *testing.T) {
 	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
 		d := Open(t, dsn)
@@ -203,16 +202,13 @@ func TestEpochsEndAtMaxInt64(t *testing.T) {
 			t.Errorf("acquire beyond the largest epoch: %v", err)
 		}
 		s.Must(check, token.Resource, token.Epoch, token.Grant)
-		var outcome string
-		s.Get(`SELECT outcome FROM sqlfence.release('r', 'A', $1, $2)`, []any{token.Epoch, token.Grant}, &outcome)
-		if outcome != "ok" {
-			t.Errorf("release: %s", outcome)
+		if err := s.Exec(`SELECT sqlfence.release('r', 'A', $1, $2)`, token.Epoch, token.Grant); State(err) != "SF004" {
+			t.Errorf("release at the largest epoch: %v", err)
 		}
-		if err := s.Exec(check, token.Resource, token.Epoch, token.Grant); State(err) != "SF001" {
-			t.Errorf("the released token: %v, not fenced", err)
-		}
+		s.Must(check, token.Resource, token.Epoch, token.Grant)
+		d.Lapse("r")
 		if err := s.Exec(`SELECT sqlfence.acquire('r', 'B', '1 min')`); State(err) != "SF004" {
-			t.Errorf("acquire beyond the largest epoch: %v", err)
+			t.Errorf("acquire by somebody else beyond the largest epoch: %v", err)
 		}
 	})
 }
@@ -292,6 +288,100 @@ func TestPurgeNeverBringsAnOldEpochBack(t *testing.T) {
 		d.Watch(`SELECT sqlfence.high_water('w')`, nil, &mark)
 		if mark <= token.Epoch {
 			t.Errorf("epoch %d was granted to an acquire that waited for the purge of epoch %d", mark, token.Epoch)
+		}
+	})
+}
+
+// A request that was abandoned does not take effect, wherever it is at that
+// moment: granted, waiting, about to be granted, or not yet there.
+func TestAnAbandonedRequestNeverTakesEffect(t *testing.T) {
+	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
+		for _, isolation := range isolations {
+			t.Run(isolation, func(t *testing.T) {
+				d := Open(t, freshSchema(t, dsn))
+				a, c := d.Session(), d.Session()
+				b := d.Session(isolated(isolation))
+				first := a.Acquire("r", "A")
+				acquire := `SELECT sqlfence.acquire('r', 'B', '1 min', wait => '20 s', request => $1)`
+				abandon := func(request int64, want string) {
+					t.Helper()
+					var outcome string
+					c.Get(`SELECT outcome FROM sqlfence.abandon('r', $1, '5 s')`, []any{request}, &outcome)
+					if outcome != want {
+						t.Errorf("abandon of %d: %s, want %s", request, outcome, want)
+					}
+				}
+				state := func(want string) {
+					t.Helper()
+					var got string
+					d.Watch(`SELECT concat_ws(' ', status, owner, epoch, high_water) FROM sqlfence.inspect('r')`, nil, &got)
+					if got != want {
+						t.Errorf("r is %s, want %s", got, want)
+					}
+				}
+
+				// Waiting behind a guarded transaction.
+				a.Must(`BEGIN`)
+				a.Must(`SELECT sqlfence.pass($1, $2, $3)`, first.Resource, first.Epoch, first.Grant)
+				d.Lapse("r")
+				b.Start(acquire, int64(1))
+				b.MustBlock()
+				abandon(1, "ok")
+				a.Must(`COMMIT`)
+				if err := b.Wait(); State(err) != "57014" && State(err) != "40001" {
+					t.Errorf("the abandoned request, waiting: %v", err)
+				}
+				state("lapsed A 1 1")
+
+				// Not yet there.
+				abandon(2, "ok")
+				if err := b.Exec(acquire, int64(2)); State(err) != "57014" {
+					t.Errorf("the abandoned request, late: %v", err)
+				}
+				state("lapsed A 1 1")
+
+				// Granted and about to be committed: whoever abandons it waits for that.
+				b.Must(`BEGIN`)
+				b.Must(acquire, int64(3))
+				c.Start(`SELECT sqlfence.abandon('r', 3, '20 s')`)
+				c.MustBlock()
+				b.Must(`COMMIT`)
+				if err := c.Wait(); err != nil {
+					t.Error(err)
+				}
+				state("free 3 3")
+				b.Must(`BEGIN`)
+				b.Must(acquire, int64(4))
+				c.Start(`SELECT sqlfence.abandon('r', 4, '20 s')`)
+				c.MustBlock()
+				b.Must(`ROLLBACK`)
+				if err := c.Wait(); err != nil {
+					t.Error(err)
+				}
+				state("free 3 3")
+
+				// Granted; and held by somebody else meanwhile.
+				b.Must(acquire, int64(5))
+				abandon(5, "released")
+				state("free 5 5")
+				b.Must(acquire, int64(6))
+				d.Lapse("r")
+				a.Acquire("r", "A")
+				abandon(6, "ok")
+				state("held A 7 7")
+
+				var n int
+				d.Watch(`SELECT count(*) FROM sqlfence.abandoned`, nil, &n)
+				if n != 6 {
+					t.Errorf("%d requests are noted as abandoned, not 6", n)
+				}
+				d.watch.Must(`UPDATE sqlfence.abandoned SET at = at - interval '2 days'`)
+				d.watch.Must(`SELECT sqlfence.purge('1 h')`)
+				d.Watch(`SELECT count(*) FROM sqlfence.abandoned`, nil, &n)
+				if n != 0 {
+					t.Errorf("%d of them are left after two days and a purge", n)
+				}
+			})
 		}
 	})
 }

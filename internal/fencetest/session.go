@@ -33,9 +33,16 @@ type DB struct {
 // Open creates the schema in the empty database that dsn names.
 func Open(t testing.TB, dsn string) *DB {
 	t.Helper()
+	d := Attach(t, dsn)
+	d.watch.Must(sqlgen.Schema(sqlgen.PostgreSQL))
+	return d
+}
+
+// Attach opens a database as it is.
+func Attach(t testing.TB, dsn string) *DB {
+	t.Helper()
 	d := &DB{t: t, DSN: dsn}
 	d.watch = d.Session()
-	d.watch.Must(sqlgen.Schema(sqlgen.PostgreSQL))
 	return d
 }
 
@@ -163,6 +170,22 @@ func (d *DB) waiting(pid uint32) bool {
 	var waits bool
 	d.watch.Get(`SELECT EXISTS (SELECT FROM pg_locks WHERE pid = $1 AND NOT granted)`, []any{int32(pid)}, &waits)
 	return waits
+}
+
+// UntilWaiting waits until n other sessions of the database, whose statement
+// contains text, wait for a lock.
+func (d *DB) UntilWaiting(n int, text string) {
+	d.t.Helper()
+	deadline := time.Now().Add(stepTimeout)
+	for time.Now().Before(deadline) {
+		var waiting int
+		d.Watch(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()
+			AND strpos(query, $1) > 0 AND pid <> pg_backend_pid()`, []any{text}, &waiting)
+		if waiting == n {
+			return
+		}
+	}
+	d.t.Fatalf("no %d sessions wait in %q", n, text)
 }
 
 // Watch runs a query on the session that watches the others.

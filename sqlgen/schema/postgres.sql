@@ -691,10 +691,11 @@ END
 $sqlfence$;
 
 -- release makes a resource FREE. Epoch and mark grow by one and the mark gets a
--- grant that nobody has, so that no token passes any more (at the largest epoch
--- only the grant changes). It waits at most for wait for the owner's own open
--- guarded transactions (0: not at all), else 57014. outcome: ok; not_owner,
--- lapsed, epoch_mismatch as renew, with nothing written and no lock kept.
+-- grant that nobody has, so that no token passes any more (SF004 where the epoch
+-- is the largest: such a lease can only lapse). It waits at most for wait for the
+-- owner's own open guarded transactions (0: not at all), else 57014. outcome: ok;
+-- not_owner, lapsed, epoch_mismatch as renew, with nothing written and no lock
+-- kept.
 CREATE OR REPLACE FUNCTION sqlfence.release(
 	resource pg_catalog.text, owner pg_catalog.text, epoch pg_catalog.int8, grant_id pg_catalog.int8,
 	wait pg_catalog.interval DEFAULT '10 s'::pg_catalog.interval,
@@ -750,8 +751,11 @@ BEGIN
 		IF outcome OPERATOR(pg_catalog.<>) 'ok' THEN
 			RAISE EXCEPTION USING ERRCODE = 'SF999', MESSAGE = 'sqlfence: undo';
 		END IF;
-		lease_epoch := lease_epoch OPERATOR(pg_catalog.+)
-			CASE WHEN lease_epoch OPERATOR(pg_catalog.<) 9223372036854775807 THEN 1 ELSE 0 END;
+		IF lease_epoch OPERATOR(pg_catalog.=) 9223372036854775807 THEN
+			RAISE EXCEPTION USING ERRCODE = 'SF004', MESSAGE = pg_catalog.format(
+				'sqlfence: epochs exhausted: resource=%s', release.resource);
+		END IF;
+		lease_epoch := lease_epoch OPERATOR(pg_catalog.+) 1;
 		next_grant := sqlfence.new_grant();
 		PERFORM sqlfence.durable();
 		UPDATE sqlfence.leases AS l SET owner = NULL, expires_at = NULL, freed_at = now,

@@ -1,0 +1,570 @@
+// Package postgres keeps leases in PostgreSQL 13 to 18. Its customary import
+// name is leasepg.
+//
+// It works with any database/sql driver for PostgreSQL whose errors have a
+// method SQLState (pgx and lib/pq have), opened bare or through a driver of
+// this module, and needs the schema that guard.Migrate creates. Each operation
+// is one call of a function of that schema, in one round trip.
+//
+// # What is durable when
+//
+//   - Epoch, grant and mark: before Acquire or Release returns, also where the
+//     server's default is asynchronous commit.
+//   - Expiry after a renewal: as durable as the session's setting makes it. A
+//     lost renewal makes the lease lapse earlier.
+//
+// # Isolation
+//
+// Under REPEATABLE READ and SERIALIZABLE, also where they are the default of
+// autocommit, an operation is either right or fails with SQLSTATE 40001, with
+// one exception: an Acquire may report a lease as held that was freed since
+// the transaction's snapshot. Outside a transaction of the caller's the
+// operation is repeated until ctx ends; inside, it is the caller who repeats
+// the transaction.
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/lease"
+)
+
+const (
+	// answerTime is kept back from the caller's deadline when the server is
+	// told how long to wait, so that its answer arrives before the deadline.
+	answerTime = 50 * time.Millisecond
+	// afterTime bounds what is done after the caller's context has ended, or
+	// after a wait was spent: withdrawing a request, naming who blocked it.
+	afterTime = 400 * time.Millisecond
+	// withdrawTime bounds the withdrawing of a request while the caller waits.
+	withdrawTime = 5 * time.Second
+	// maxWait is the largest lock_timeout of the server, which is 31 bits of
+	// milliseconds.
+	maxWait = (1<<31 - 1) * time.Millisecond
+	// maxPause is the longest pause between two attempts of an operation that
+	// failed to serialize.
+	maxPause = 50 * time.Millisecond
+)
+
+// Querier runs a query. *sql.DB, *sql.Conn and *sql.Tx are Queriers.
+type Querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// Store is a [lease.Store] on PostgreSQL. It is safe for concurrent use as far
+// as its Querier is.
+type Store struct {
+	q Querier
+	// pool is q, if each statement is a transaction of its own there, on any
+	// connection.
+	pool pool
+	// joined: all statements are part of a transaction of the caller's.
+	joined bool
+}
+
+// pool is what makes a *sql.DB one.
+type pool interface {
+	Conn(ctx context.Context) (*sql.Conn, error)
+}
+
+var _ lease.Store = (*Store)(nil)
+
+// New returns a Store on q.
+//
+// With a *sql.DB each operation is a transaction of its own. If its outcome is
+// not known (the context ended, or the connection broke, before the answer was
+// there), an Acquire is withdrawn by another connection before it returns: a
+// lease that it was granted is released, and if it is still on its way the
+// server will refuse it. Where even that fails, for 5 s or for 0.4 s after ctx
+// has ended, the error says so: the resource may then be held by the request's
+// owner until its TTL ends.
+//
+// A *sql.Conn has no other connection to withdraw by: what the driver does to a
+// connection whose context ends (pgx closes it and cancels the statement) is
+// all that stops the request there.
+//
+// In a *sql.Tx the operation takes part: a rollback undoes it, the token counts
+// only after the commit, and until then the resource's guarded writes and
+// takeovers wait. An error of the server, a spent wait included, makes the
+// transaction fail; a denial does not, and keeps no lock.
+func New(q Querier) *Store {
+	s := &Store{q: q}
+	switch q := q.(type) {
+	case interface {
+		Commit() error
+		Rollback() error
+	}:
+		s.joined = true
+	case pool:
+		s.pool = q
+	}
+	return s
+}
+
+// Acquire implements [lease.Store]. The wait also ends shortly before ctx's
+// deadline; what it waited for is then reported in the same way. An expiry is a
+// multiple of a microsecond.
+func (s *Store) Acquire(ctx context.Context, req lease.AcquireRequest) (lease.Granted, error) {
+	if err := req.Validate(); err != nil {
+		return lease.Granted{}, err
+	}
+	var request sql.NullInt64
+	if s.pool != nil {
+		request = sql.NullInt64{Int64: newGrant(), Valid: true}
+	}
+	var outcome string
+	var epoch, grant, expires, remaining sql.NullInt64
+	var holder sql.NullString
+	bound := newBound(ctx, req.Wait)
+	var sent bool
+	err := s.retry(ctx, func() error {
+		return s.onConn(ctx, &sent, func(q Querier) error {
+			return query(ctx, q, acquireSQL, func(rows *sql.Rows) error {
+				return rows.Scan(&outcome, &epoch, &grant, &expires, &holder, &remaining)
+			}, req.Resource, req.Owner, req.TTL.Microseconds(), bound.left(), reentryText(req.Reentry), request)
+		})
+	})
+	switch {
+	case err == nil:
+	case isSpent(err):
+		return lease.Granted{}, s.blocked(ctx, req.Resource, bound.total, err)
+	case sent && s.pool != nil && !isAnswer(err):
+		return lease.Granted{}, s.withdraw(ctx, req, request.Int64, err)
+	default:
+		return lease.Granted{}, explain(err)
+	}
+	switch outcome {
+	case "ok":
+		return lease.Granted{
+			Token:  guard.Token{Resource: req.Resource, Epoch: epoch.Int64, Grant: grant.Int64},
+			Expiry: instant(expires.Int64),
+			TTL:    microseconds(remaining.Int64),
+		}, nil
+	case "held":
+		return lease.Granted{}, &lease.HeldError{
+			Resource: req.Resource, Holder: holder.String, Remaining: microseconds(remaining.Int64),
+		}
+	}
+	return lease.Granted{}, unexpected("acquire", outcome)
+}
+
+// withdraw makes sure that a request to acquire, whose answer was lost, is not
+// granted and will not be. It returns cause, with what is left open if that
+// cannot be made sure of.
+func (s *Store) withdraw(ctx context.Context, req lease.AcquireRequest, request int64, cause error) error {
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTime)
+	defer cancel()
+	// A caller who has left is not there to wait.
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(afterTime, cancel) })()
+	for {
+		err := s.retry(after, func() error {
+			return query(after, s.q, abandonSQL, func(rows *sql.Rows) error {
+				return rows.Scan(new(string))
+			}, req.Resource, request, newBound(after, withdrawTime).left())
+		})
+		if err == nil {
+			return cause
+		}
+		// What took the answer away may be over in a moment.
+		if isAnswer(err) || !pause(after, 10*time.Millisecond) {
+			return fmt.Errorf("%w; the request could not be withdrawn (%v): %q may be held by %q for up to %v",
+				cause, err, req.Resource, req.Owner, req.TTL)
+		}
+	}
+}
+
+// Renew implements [lease.Store]. Of several claims, one whose row another
+// transaction has locked fails for itself at once; a single claim waits for
+// that transaction until shortly before ctx's deadline, at most for its TTL.
+func (s *Store) Renew(ctx context.Context, claims []lease.Claim) ([]lease.Renewed, error) {
+	renewed := make([]lease.Renewed, len(claims))
+	valid := make([]int, 0, len(claims)) // positions in claims
+	for i, c := range claims {
+		if renewed[i].Err = validateClaim(c); renewed[i].Err == nil {
+			renewed[i].Err = lease.ValidateTTL(c.TTL)
+		}
+		if renewed[i].Err == nil {
+			valid = append(valid, i)
+		}
+	}
+	if len(valid) == 0 {
+		return renewed, nil
+	}
+	var seen int
+	scan := func(rows *sql.Rows) error {
+		var position int
+		var outcome string
+		var expires, epoch, mark sql.NullInt64
+		var holder sql.NullString
+		if err := rows.Scan(&position, &outcome, &expires, &holder, &epoch, &mark); err != nil {
+			return err
+		}
+		if position < 1 || position > len(valid) {
+			return unexpected("renew", "position "+strconv.Itoa(position))
+		}
+		seen++
+		i := valid[position-1]
+		if outcome == "ok" {
+			renewed[i] = lease.Renewed{Expiry: instant(expires.Int64)}
+		} else {
+			renewed[i] = lease.Renewed{Err: loss("renew", claims[i], outcome, holder, epoch, mark)}
+		}
+		return nil
+	}
+	err := s.retry(ctx, func() error {
+		seen = 0
+		if len(claims) == 1 {
+			c := claims[0]
+			return query(ctx, s.q, renewSQL, scan, c.Token.Resource, c.Owner, c.Token.Epoch, c.Token.Grant,
+				c.TTL.Microseconds(), newBound(ctx, c.TTL).left())
+		}
+		b := newBatch(claims, valid)
+		return query(ctx, s.q, renewBatchSQL, scan, b.resources, b.owners, b.epochs, b.grants, b.ttls)
+	})
+	if err != nil {
+		return nil, explain(err)
+	}
+	if seen != len(valid) {
+		return nil, unexpected("renew", strconv.Itoa(seen)+" rows")
+	}
+	return renewed, nil
+}
+
+// Release implements [lease.Store]. The wait also ends shortly before ctx's
+// deadline.
+func (s *Store) Release(ctx context.Context, claim lease.Claim, wait time.Duration) error {
+	if err := validateClaim(claim); err != nil {
+		return err
+	}
+	if wait < 0 {
+		return fmt.Errorf("%w: negative wait %v", lease.ErrInvalidInput, wait)
+	}
+	var outcome string
+	var holder sql.NullString
+	var epoch, mark sql.NullInt64
+	bound := newBound(ctx, wait)
+	err := s.retry(ctx, func() error {
+		return query(ctx, s.q, releaseSQL, func(rows *sql.Rows) error {
+			return rows.Scan(&outcome, &holder, &epoch, &mark)
+		}, claim.Token.Resource, claim.Owner, claim.Token.Epoch, claim.Token.Grant, bound.left())
+	})
+	switch {
+	case err == nil:
+	case isSpent(err):
+		return s.blocked(ctx, claim.Token.Resource, bound.total, err)
+	default:
+		return explain(err)
+	}
+	if outcome == "ok" {
+		return nil
+	}
+	return loss("release", claim, outcome, holder, epoch, mark)
+}
+
+// Inspect implements [lease.Store].
+func (s *Store) Inspect(ctx context.Context, resource string) (lease.State, error) {
+	if err := guard.ValidateResource(resource); err != nil {
+		return lease.State{}, err
+	}
+	var state lease.State
+	err := s.retry(ctx, func() error {
+		return query(ctx, s.q, inspectSQL, func(rows *sql.Rows) error { return scanState(rows, &state) }, resource)
+	})
+	return state, explain(err)
+}
+
+// InspectPrefix returns the states of up to limit resources whose names begin
+// with prefix and come after the name after, in the order of the names' bytes,
+// waiting for no lock. To page on, pass the last name as after.
+func (s *Store) InspectPrefix(ctx context.Context, prefix, after string, limit int) ([]lease.State, error) {
+	var states []lease.State
+	err := s.retry(ctx, func() error {
+		states = nil
+		return query(ctx, s.q, inspectPrefixSQL, func(rows *sql.Rows) error {
+			var state lease.State
+			err := scanState(rows, &state)
+			states = append(states, state)
+			return err
+		}, prefix, after, limit)
+	})
+	return states, explain(err)
+}
+
+// Purge drops up to limit resources that have been free or lapsed for longer
+// than idle, and returns their number. Their tokens are unregistered from then
+// on, and no epoch of theirs is ever minted again: it raises the epoch at which
+// every new resource starts. Resources whose mark was ever moved by Advance,
+// and those that are in use at the moment, are left alone.
+func (s *Store) Purge(ctx context.Context, idle time.Duration, limit int) (int64, error) {
+	if idle < 0 || limit < 0 {
+		return 0, fmt.Errorf("%w: purge of %d resources idle for %v", lease.ErrInvalidInput, limit, idle)
+	}
+	var dropped int64
+	err := s.retry(ctx, func() error {
+		return query(ctx, s.q, purgeSQL, func(rows *sql.Rows) error {
+			return rows.Scan(&dropped)
+		}, idle.Microseconds(), limit)
+	})
+	return dropped, explain(err)
+}
+
+// query runs one statement and reads its result to the end: only then has the
+// server committed it. It never guards it, whatever token ctx carries.
+func query(ctx context.Context, q Querier, text string, scan func(*sql.Rows) error, args ...any) error {
+	rows, err := q.QueryContext(guard.Without(ctx), text, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	found := false
+	for rows.Next() {
+		found = true
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if !found && text != inspectPrefixSQL {
+		return unexpected(text, "no row")
+	}
+	return rows.Close()
+}
+
+// onConn runs op on a connection of the pool, if there is one, and sets sent from
+// the moment on when the server may know of it. A connection that turns out to
+// be dead before anything was sent is replaced, as database/sql does.
+func (s *Store) onConn(ctx context.Context, sent *bool, op func(Querier) error) error {
+	if s.pool == nil {
+		*sent = true
+		return op(s.q)
+	}
+	for attempt := 1; ; attempt++ {
+		conn, err := s.pool.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		before := *sent
+		*sent = true
+		err = op(conn)
+		conn.Close() // back to the pool
+		if !errors.Is(err, driver.ErrBadConn) {
+			return err
+		}
+		*sent = before
+		if attempt == 3 {
+			return err
+		}
+	}
+}
+
+// retry repeats an operation that failed to serialize, until ctx ends: unless
+// it is part of a transaction of the caller's, it has had no effect.
+func (s *Store) retry(ctx context.Context, op func() error) error {
+	var first error
+	for length := time.Millisecond; ; length = min(2*length, maxPause) {
+		if err := ctx.Err(); err != nil && first == nil {
+			return err
+		}
+		err := op()
+		switch {
+		case err == nil:
+			return nil
+		case isState(err, inFailedTransaction) && first != nil:
+			// A *sql.Conn in a transaction that was begun by SQL text.
+			return first
+		case s.joined || !isState(err, serializationFailure, deadlockDetected):
+			return err
+		}
+		first = err
+		if !pause(ctx, length) {
+			return err
+		}
+	}
+}
+
+// pause waits for half of length or more, and reports false if ctx ended.
+func pause(ctx context.Context, length time.Duration) bool {
+	timer := time.NewTimer(length/2 + mathrand.N(length/2))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// blocked returns the error of a spent wait, with those who hold the fence now.
+// Inside a transaction of the caller's, which has failed, nobody can be asked.
+func (s *Store) blocked(ctx context.Context, resource string, wait time.Duration, cause error) error {
+	blocked := &lease.BlockedError{Resource: resource, Wait: wait, Err: cause}
+	if s.joined {
+		return blocked
+	}
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTime)
+	defer cancel()
+	rows, err := s.q.QueryContext(guard.Without(after), blockersSQL, resource)
+	if err != nil {
+		return blocked
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var pid, age sql.NullInt64
+		var application, prepared sql.NullString
+		if rows.Scan(&pid, &application, &age, &prepared) != nil {
+			break
+		}
+		blocked.Blockers = append(blocked.Blockers, lease.Blocker{
+			PID: pid.Int64, Application: application.String, Age: microseconds(age.Int64), Prepared: prepared.String,
+		})
+	}
+	return blocked
+}
+
+// bound is the time by which the server's waiting ends.
+type bound struct {
+	total time.Duration
+	start time.Time
+}
+
+// newBound returns wait from now, cut to what ctx's deadline leaves.
+func newBound(ctx context.Context, wait time.Duration) bound {
+	now := time.Now()
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = min(wait, max(deadline.Sub(now)-answerTime, 0))
+	}
+	return bound{total: min(wait, maxWait), start: now}
+}
+
+// left returns what is left of the bound, in microseconds, rounded up: 0 means
+// that the server does not wait at all.
+func (b bound) left() int64 {
+	left := b.total - time.Since(b.start)
+	if b.total <= 0 || left <= 0 {
+		return 0
+	}
+	return int64((left + time.Microsecond - 1) / time.Microsecond)
+}
+
+// batch is what a renewal of many leases sends: arrays in the server's text
+// form, which every driver sends alike.
+type batch struct{ resources, owners, epochs, grants, ttls string }
+
+func newBatch(claims []lease.Claim, positions []int) batch {
+	var resources, owners, epochs, grants, ttls array
+	for _, i := range positions {
+		c := claims[i]
+		resources.text(c.Token.Resource)
+		owners.text(c.Owner)
+		epochs.int(c.Token.Epoch)
+		grants.int(c.Token.Grant)
+		ttls.int(c.TTL.Microseconds())
+	}
+	return batch{resources.String(), owners.String(), epochs.String(), grants.String(), ttls.String()}
+}
+
+// array builds the text form of an array.
+type array struct{ b strings.Builder }
+
+func (a *array) next() {
+	if a.b.Len() == 0 {
+		a.b.WriteByte('{')
+	} else {
+		a.b.WriteByte(',')
+	}
+}
+
+func (a *array) int(n int64) {
+	a.next()
+	a.b.WriteString(strconv.FormatInt(n, 10))
+}
+
+func (a *array) text(s string) {
+	a.next()
+	a.b.WriteByte('"')
+	for i := range len(s) {
+		if s[i] == '"' || s[i] == '\\' {
+			a.b.WriteByte('\\')
+		}
+		a.b.WriteByte(s[i])
+	}
+	a.b.WriteByte('"')
+}
+
+func (a *array) String() string {
+	if a.b.Len() == 0 {
+		return "{}"
+	}
+	return a.b.String() + "}"
+}
+
+func validateClaim(c lease.Claim) error {
+	if err := c.Token.Validate(); err != nil {
+		return err
+	}
+	return guard.ValidateOwner(c.Owner)
+}
+
+// newGrant returns a random number other than 0.
+func newGrant() int64 {
+	var b [8]byte
+	for {
+		rand.Read(b[:]) // never fails
+		if n := int64(binary.NativeEndian.Uint64(b[:])); n != 0 {
+			return n
+		}
+	}
+}
+
+func reentryText(r lease.Reentry) string {
+	switch r {
+	case lease.ReentryRefuse:
+		return "refuse"
+	case lease.ReentryExtend:
+		return "extend"
+	default:
+		return "new"
+	}
+}
+
+func scanState(rows *sql.Rows, state *lease.State) error {
+	var status string
+	var owner sql.NullString
+	var expires, remaining sql.NullInt64
+	err := rows.Scan(&state.Resource, &status, &owner, &state.Epoch, &state.HighWater, &expires, &remaining)
+	if err != nil {
+		return err
+	}
+	state.Owner, state.Expiry, state.Remaining = owner.String, time.Time{}, microseconds(remaining.Int64)
+	if expires.Valid {
+		state.Expiry = instant(expires.Int64)
+	}
+	switch status {
+	case "free":
+		state.Status = lease.Free
+	case "held":
+		state.Status = lease.Held
+	case "lapsed":
+		state.Status = lease.Lapsed
+	default:
+		return unexpected("inspect", status)
+	}
+	return nil
+}
+
+func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
+
+func microseconds(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
