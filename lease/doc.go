@@ -33,6 +33,15 @@
 // process. At least 5 s is recommended over a network, at least 1 s in one
 // process; [MinTTL] is only where rounding would begin to matter.
 //
+// # Connections
+//
+// A renewal that waits for a connection is a renewal that is late (CASES D11).
+// A pool that the program's own transactions can use up starves it, so give the
+// store a pool of its own where that can happen, and not a single connection:
+// an Acquire may queue for as long as transactions are open, while others are
+// to be renewed. A manager uses one connection per Acquire and Release at work,
+// one for the renewals, and up to four for leases whose row was locked.
+//
 // # Same owner
 //
 // The owner is the manager, by default under a name that no other manager has.

@@ -26,7 +26,9 @@ import (
 // Config is a store under test.
 type Config struct {
 	// New returns the store. It is called once; each subtest uses resources
-	// of its own, so that the storage need not be empty.
+	// of its own, so that the storage need not be empty. Eight goroutines
+	// race for it: a connection pool that keeps fewer idle than that spends
+	// most of the suite's time on connecting.
 	New func(t testing.TB) lease.Store
 
 	// Lapse makes the lease of a held resource lapse at once, as though its
