@@ -282,3 +282,50 @@ func TestStackedMiddleware(t *testing.T) {
 		db.Close()
 	}
 }
+
+// resultSets are rows with a second result set, which fails.
+type resultSets struct {
+	valueRows
+	err error
+}
+
+func (r *resultSets) HasNextResultSet() bool { return true }
+func (r *resultSets) NextResultSet() error   { return r.err }
+
+type resultSetConn struct {
+	faultyConn
+	err error
+}
+
+func (c *resultSetConn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
+	if strings.Contains(text, "UPDATE d") {
+		return &resultSets{err: c.err}, nil
+	}
+	return c.faultyConn.QueryContext(ctx, text, args)
+}
+
+// A refusal may show as late as in a further result set.
+func TestRefusalInAFurtherResultSet(t *testing.T) {
+	token := guard.Token{Resource: "r", Epoch: 7, Grant: 70}
+	for _, x := range []struct{ err, want error }{
+		{&serverError{"SF001", "sqlfence: fenced: high_water=8 grant=1 epoch=7 resource=r"}, guard.ErrFenced},
+		{&serverError{"23505", "duplicate"}, nil},
+	} {
+		raw := &resultSetConn{faultyConn{&faultyServer{engine: sqlgen.PostgreSQL}}, x.err}
+		db := sql.OpenDB(fence.WrapConnector(oneConnector{raw}, sqlgen.PostgreSQL))
+		rows, err := db.QueryContext(guard.With(t.Context(), token), "UPDATE d SET v = 1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+		}
+		if rows.NextResultSet() {
+			t.Error("there is a further result set")
+		}
+		if err := rows.Err(); x.want != nil && !errors.Is(err, x.want) || x.want == nil && err != x.err {
+			t.Errorf("got error %v for %v", err, x.err)
+		}
+		rows.Close()
+		db.Close()
+	}
+}

@@ -132,7 +132,7 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 	case sqlgen.CheckFirst:
 		d.way = checked
 	default:
-		return d, refusal(d.plan, d.plan.Reason, d.plan.Advice)
+		return d, refusal(d.plan)
 	}
 	if err := s.box(tokens); err != nil {
 		return d, err
@@ -148,10 +148,6 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 		if !fits {
 			d.way = checked
 		}
-	}
-	if d.way == checked && !s.inTransaction() && (d.plan.Verb == "CALL" || d.plan.Verb == "DO") {
-		return d, refusal(d.plan, "outside a transaction it may commit, and the check would end with it",
-			"execute it inside a transaction")
 	}
 	return d, nil
 }
@@ -209,12 +205,12 @@ func numbersBeyond(text string, params int) bool {
 // forget lets go of the arguments of the statement.
 func (s *session) forget() { s.decision = decision{} }
 
-func refusal(plan *sqlgen.Plan, reason, advice string) error {
-	kind := plan.Verb
-	if kind == "" || plan.Kind == sqlgen.KindSeveral || plan.Kind == sqlgen.KindWriteInWith {
-		kind = plan.Kind.String()
+func refusal(p *sqlgen.Plan) error {
+	kind := p.Verb
+	if kind == "" || p.Kind == sqlgen.KindSeveral || p.Kind == sqlgen.KindWriteInWith {
+		kind = p.Kind.String()
 	}
-	return &guard.UnsupportedError{Kind: kind, Reason: reason, Advice: advice}
+	return &guard.UnsupportedError{Kind: kind, Reason: p.Reason, Advice: p.Advice}
 }
 
 // inherited returns the tokens of the open transaction.

@@ -374,14 +374,26 @@ func TestDriversOfEveryAge(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			if n, err := queried(db.QueryContext(guard.With(t.Context(), token), text, "x", 1)); n != 0 || err != nil {
+				t.Errorf("Query: %d rows, %v", n, err)
+			}
+			if _, err := db.ExecContext(guard.With(t.Context(), token), text); err != nil {
+				t.Errorf("without arguments: %v", err)
+			}
 			var executed []string
 			for _, l := range log {
 				if strings.HasPrefix(l, x.verb+" ") {
 					executed = append(executed, l)
 				}
 			}
+			check := sqlgen.CheckSQL(sqlgen.PostgreSQL, 1)
 			want := x.verb + " " + text + " [x 1]|" +
-				x.verb + " " + spliced + " [x 1 r 7 70]|" + x.verb + " " + spliced + " [x 1 r 7 70]"
+				x.verb + " " + spliced + " [x 1 r 7 70]|" + x.verb + " " + spliced + " [x 1 r 7 70]|" +
+				x.verb + " " + check + " [r 7 70]|" + x.verb + " " + text + " []"
+			query := strings.Replace(x.verb, "Exec", "Query", 1)
+			if !strings.Contains(strings.Join(log, "|"), query+" "+spliced+" [x 1 r 7 70]") {
+				t.Errorf("Query sent no guarded text:\n%s", strings.Join(log, "\n"))
+			}
 			if got := strings.Join(executed, "|"); got != want {
 				t.Errorf("executed\n%s, want\n%s", got, want)
 			}

@@ -845,3 +845,22 @@ func TestAllParametersTaken(t *testing.T) {
 		}
 	})
 }
+
+// A transaction that was begun by text, refused and never ended: the connection
+// is given up, as pgx would have given up one with an open transaction.
+func TestRefusedTransactionLeftOpen(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *drivertest.World) {
+		w.Fenced.SetMaxOpenConns(1)
+		c := w.Conn(w.Fenced)
+		w.Must(c, `BEGIN`)
+		w.Must(c, `UPDATE d SET v = 'unguarded' WHERE id = 1`)
+		_, err := c.ExecContext(w.With(drivertest.Stale), `UPDATE d SET v = 'stale' WHERE id = 2`)
+		w.Want("the stale write", err, guard.ErrFenced)
+		w.Want("Close", c.Close(), nil)
+		for range 2 {
+			_, err = w.Fenced.ExecContext(w.With(drivertest.Current), `UPDATE d SET v = v`)
+			w.Want("the next user", err, nil)
+		}
+		w.IsUntouched()
+	})
+}

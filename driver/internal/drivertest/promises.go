@@ -74,6 +74,24 @@ func FailClosed(t *testing.T, e Engine) {
 			err = second(w.Fenced.ExecContext(w.With(Stale), text, args...))
 			w.Want(fmt.Sprint(args, ", stale"), err, guard.ErrFenced)
 			w.IsUntouched()
+			tx := w.Begin(w.With(Stale), w.Fenced)
+			w.Must(&withoutToken{tx}, `UPDATE d SET v = 'unguarded' WHERE id = 3`)
+			w.Want(fmt.Sprint(args, ", stale, in a transaction"), second(tx.Exec(text, args...)), guard.ErrFenced)
+			w.Want("Commit", tx.Commit(), guard.ErrFenced)
+			w.IsUntouched()
+			tx = w.Begin(w.With(Current), w.Fenced)
+			err = second(tx.Exec(text, args...))
+			if fmt.Sprint(err) != fmt.Sprint(bareErr) {
+				t.Errorf("%v, in a transaction: %v; bare %v", args, err, bareErr)
+			}
+			w.Want("Rollback", tx.Rollback(), nil)
+			w.IsUntouched()
+			rows, err := w.Fenced.QueryContext(w.With(Stale), text+` RETURNING id`, args...)
+			if err == nil {
+				rows.Close()
+			}
+			w.Want(fmt.Sprint("Query ", args, ", stale"), err, guard.ErrFenced)
+			w.IsUntouched()
 			s, err := w.Fenced.Prepare(text)
 			w.Want("Prepare", err, nil)
 			if err := second(s.ExecContext(w.With(Stale), args...)); err == nil {
