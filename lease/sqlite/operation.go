@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"time"
 
@@ -156,7 +157,10 @@ func (w *waiter) takePart(ctx context.Context, q Querier) error {
 	if err == nil {
 		err = w.attempts(ctx, calm, q)
 	}
-	return errors.Join(err, restore())
+	if restoreErr := restore(); restoreErr != nil {
+		return errors.Join(err, restoreErr)
+	}
+	return err
 }
 
 func (w *waiter) attempts(ctx, calm context.Context, q Querier) error {
@@ -192,11 +196,10 @@ func (w *waiter) attemptWithin(ctx, calm context.Context, q Querier) error {
 			return errors.Join(err, undoErr)
 		}
 	}
-	_, releaseErr := q.ExecContext(calm, "RELEASE "+savepoint)
-	if err != nil && isBusy(err) {
-		return err
+	if _, releaseErr := q.ExecContext(calm, "RELEASE "+savepoint); releaseErr != nil {
+		return errors.Join(err, releaseErr)
 	}
-	return errors.Join(err, releaseErr)
+	return err
 }
 
 // prepare makes the connection fit for the operation, and returns what undoes
@@ -316,8 +319,8 @@ const (
 )
 
 // isBusy reports whether somebody else had a lock, so that the same may
-// succeed later. modernc.org/sqlite tells by a method, mattn/go-sqlite3 by a
-// field of its own type and by SQLite's text, which is never translated.
+// succeed later. modernc.org/sqlite tells by a method and mattn/go-sqlite3 by a
+// field; of others, SQLite's text is asked, which is never translated.
 func isBusy(err error) bool {
 	if code, ok := resultCode(err); ok {
 		primary := code & 0xff
@@ -334,10 +337,21 @@ func isStale(err error) bool {
 	return ok && code == codeBusySnapshot
 }
 
+// resultCode returns SQLite's extended result code, where the driver's error
+// tells it.
 func resultCode(err error) (int, bool) {
 	var coded interface{ Code() int }
 	if errors.As(err, &coded) {
 		return coded.Code(), true
+	}
+	for ; err != nil; err = errors.Unwrap(err) {
+		v := reflect.ValueOf(err)
+		if v.Kind() != reflect.Struct {
+			continue
+		}
+		if code := v.FieldByName("ExtendedCode"); code.IsValid() && code.CanInt() {
+			return int(code.Int()), true
+		}
 	}
 	return 0, false
 }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
+	sqlitedriver "github.com/sqlfence/sqlfence/driver/sqlite"
 	"github.com/sqlfence/sqlfence/guard"
 	"github.com/sqlfence/sqlfence/internal/testserver"
 	"github.com/sqlfence/sqlfence/lease"
@@ -33,10 +34,15 @@ func TestMain(m *testing.M) {
 // options of a connection as programs set them.
 const walAndTimeout = "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)"
 
-// openFile opens another pool on the file.
+// openFile opens another pool on the file, with the bare driver.
 func openFile(t testing.TB, file, options string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+file+options)
+	return openWith(t, "sqlite", file, options)
+}
+
+func openWith(t testing.TB, driver, file, options string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(driver, "file:"+file+options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,6 +63,17 @@ func open(t testing.TB) (*sql.DB, string) {
 		t.Fatal(err)
 	}
 	return db, file
+}
+
+// eachDriver runs fn on a fresh file with the schema, opened with the bare
+// driver and with the fenced one.
+func eachDriver(t *testing.T, fn func(t *testing.T, db *sql.DB, file string)) {
+	for _, driver := range []string{"sqlite", sqlitedriver.DriverName} {
+		t.Run(driver, func(t *testing.T) {
+			_, file := open(t)
+			fn(t, openWith(t, driver, file, walAndTimeout), file)
+		})
+	}
 }
 
 func mustExec(t testing.TB, q leasesqlite.Querier, query string, args ...any) {
