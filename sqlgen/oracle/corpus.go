@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+)
+
+// statement is one line of a corpus: a statement that a real program or a real
+// test suite sends.
+type statement struct {
+	Corpus  string `json:"-"`       // the file of the corpora folder, without .jsonl.gz
+	File    string `json:"file"`    // where the statement was found
+	Line    int    `json:"line"`    //
+	Dialect string `json:"dialect"` // postgres, mysql or sqlite: for whom it was written
+	SQL     string `json:"sql"`
+}
+
+// readCorpora reads every *.jsonl.gz of a folder, in the order of their names.
+func readCorpora(folder string) ([]statement, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.jsonl.gz"))
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s holds no *.jsonl.gz", folder)
+	}
+	sort.Strings(files)
+	var all []statement
+	for _, file := range files {
+		statements, err := readCorpus(file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		all = append(all, statements...)
+	}
+	return all, nil
+}
+
+func readCorpus(file string) ([]statement, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, err
+	}
+	name := strings.TrimSuffix(filepath.Base(file), ".jsonl.gz")
+	var all []statement
+	lines := bufio.NewScanner(z)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		s := statement{Corpus: name}
+		if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, lines.Err()
+}
