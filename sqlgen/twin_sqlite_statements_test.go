@@ -6,11 +6,14 @@ import (
 	"strings"
 )
 
+// twinStatement is a write that is tried bare and guarded.
 type twinStatement struct {
-	text  string
-	args  []any
-	fails bool // on its own too
-	none  bool // changes no table
+	text   string
+	args   []any
+	fails  bool   // on its own too
+	none   bool   // changes no table
+	since  int    // major version of PostgreSQL
+	before string // executed before it in the same transaction
 }
 
 func sqliteTwinStatements() []twinStatement {
