@@ -17,16 +17,18 @@ func startDebian(ctx context.Context, w postgreSQLWanted) (*Instance, error) {
 	if err != nil {
 		return nil, errors.New("there is no apt-get")
 	}
-	for _, step := range []*exec.Cmd{
-		exec.CommandContext(ctx, apt, "update"),
-		exec.CommandContext(ctx, apt, "install", "--yes", "--no-install-recommends", "postgresql-common"),
+	for _, step := range [][]string{
+		{apt, "update"},
+		{apt, "install", "--yes", "--no-install-recommends", "postgresql-common"},
 		// The server package would make and start a cluster of its own.
-		exec.CommandContext(ctx, "pg_conftool", "/etc/postgresql-common/createcluster.conf", "set", "create_main_cluster", "false"),
-		exec.CommandContext(ctx, apt, "install", "--yes", "--no-install-recommends", "postgresql"),
+		{"pg_conftool", "/etc/postgresql-common/createcluster.conf", "set", "create_main_cluster", "false"},
+		{apt, "install", "--yes", "--no-install-recommends", "postgresql"},
 	} {
-		step.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		if out, err := step.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("%s: %w\n%s", step, err, out)
+		// Made only now: the program of a step may come with the step before.
+		cmd := exec.CommandContext(ctx, step[0], step[1:]...)
+		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("%s: %w\n%s", cmd, err, out)
 		}
 	}
 	instance, err := startInstalled(ctx, w)

@@ -15,7 +15,7 @@ import (
 
 // startTimeout bounds everything from looking for a server to its first answer.
 // It leaves room for downloads on a slow line.
-const startTimeout = 5 * time.Minute
+const startTimeout = 8 * time.Minute
 
 // Instance is a throwaway server. It lives until Stop, or until this process ends.
 type Instance struct {
