@@ -51,6 +51,8 @@ func (w *walker) analyzeOne(p *Plan, s span) {
 		case o.strategy != Splice:
 		case !ok:
 			o = checkFirst(o, "a named parameter stands behind the place of the fence")
+		case w.namesParameter(s):
+			o = checkFirst(o, "a column is named after its text, which would change")
 		default:
 			o.edits = edits
 		}

@@ -183,6 +183,10 @@ func (w *walker) sqliteChange(kind Kind, verb string, i, hi int, table Table) ou
 	if !w.condition(where+1, end) || w.find(end, hi, kwWhere) != hi {
 		return notUnderstood(verb, "its WHERE is not understood")
 	}
+	if w.tokens[where+1].word == kwWith {
+		// To SQLite it is a column there, and behind a bracket a query.
+		return checkFirst(o, "a bracket before WITH begins a query")
+	}
 	// The guard goes last: a named parameter takes its number where it first
 	// stands, and those of the condition stay in front of the fence's.
 	o.edits = []edit{{at: w.tokens[where+1].start, kind: editOpen}, {at: w.tokens[end-1].end, kind: editCloseAnd}}
@@ -319,4 +323,16 @@ func (w *walker) sqliteNumber(edits []edit) (all []edit, params int, ok bool) {
 		}
 	}
 	return append(all, edits[next:]...), int(highest), ok
+}
+
+// namesParameter reports whether an anonymous parameter stands in the RETURNING
+// of the statement: SQLite names a column without an alias after its text, and
+// the text would get the parameter's number.
+func (w *walker) namesParameter(s span) bool {
+	for i := w.find(s.lo, s.hi, kwReturning); i < s.hi; i++ {
+		if t := &w.tokens[i]; t.kind == tokenParam && w.text[t.start:t.end] == "?" {
+			return true
+		}
+	}
+	return false
 }

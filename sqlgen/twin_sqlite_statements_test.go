@@ -55,7 +55,7 @@ func sqliteTwinStatements() []twinStatement {
 	with(`UPDATE d SET v = ?, n = ? WHERE id = ? OR id = ?`, "p", 1.5, 1, 2)
 	with(`UPDATE d SET v = ?2, n = ?1 WHERE id = ?3 RETURNING ?2`, 7, "seven", 1)
 	with(`UPDATE d SET v = :v, x = @x WHERE id = $id OR v = :v`, sql.Named("v", "named"), sql.Named("x", []byte{1}), sql.Named("id", 2))
-	with(`UPDATE d SET v = ? WHERE id = ? RETURNING id, ? AS tail`, "p", 1, "tail")
+	with(`UPDATE d SET v = ?1 WHERE id = ?2 RETURNING id, ?1`, "p", 1)
 	with(`UPDATE d SET b = ?, x = ?, r = ?, n = ? WHERE id = 1`, []byte{0, 255}, nil, 3, "007")
 	with(`UPDATE d SET v=?WHERE id=?`, "glued", 1)
 
