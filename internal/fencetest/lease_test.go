@@ -370,10 +370,26 @@ func TestAnAbandonedRequestNeverTakesEffect(t *testing.T) {
 				abandon(6, "ok")
 				state("held A 7 7")
 
+				// Granted, and somebody else is taking it over at this moment.
+				a.Must(`SELECT sqlfence.release('r', 'A', l.epoch, l.grant_id) FROM sqlfence.leases AS l`)
+				b.Must(acquire, int64(7))
+				d.Lapse("r")
+				a.Must(`BEGIN`)
+				a.Acquire("r", "A")
+				c.Start(`SELECT sqlfence.abandon('r', 7, '20 s')`)
+				if c.Blocked() { // for the turnstile; a lapsed lease need not be released
+					t.Error("abandon waits for a takeover of a lease that has lapsed")
+				}
+				a.Must(`COMMIT`)
+				if err := c.Wait(); err != nil {
+					t.Error(err)
+				}
+				state("held A 10 10")
+
 				var n int
 				d.Watch(`SELECT count(*) FROM sqlfence.abandoned`, nil, &n)
-				if n != 6 {
-					t.Errorf("%d requests are noted as abandoned, not 6", n)
+				if n != 7 {
+					t.Errorf("%d requests are noted as abandoned, not 7", n)
 				}
 				d.watch.Must(`UPDATE sqlfence.abandoned SET at = at - interval '2 days'`)
 				d.watch.Must(`SELECT sqlfence.purge('1 h')`)

@@ -569,6 +569,9 @@ $sqlfence$;
 -- take effect any more: a lease that it was granted is released, and if it is
 -- still on its way it will be refused. outcome: released, or ok where there was
 -- no such lease. It waits at most for wait, else 57014.
+--
+-- It locks no row of leases before the turnstile, and its key of abandoned is
+-- wanted by that one request alone: it can be part of no circle of waiters.
 CREATE OR REPLACE FUNCTION sqlfence.abandon(
 	resource pg_catalog.text, request pg_catalog.int8,
 	wait pg_catalog.interval DEFAULT '1 s'::pg_catalog.interval,
@@ -576,6 +579,7 @@ CREATE OR REPLACE FUNCTION sqlfence.abandon(
 ) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET lock_timeout = 0 AS $sqlfence$
 #variable_conflict use_column
 DECLARE
+	fresh pg_catalog.bool := pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed';
 	ms pg_catalog.float8 := pg_catalog.date_part('epoch', abandon.wait) OPERATOR(pg_catalog.*) 1000::pg_catalog.float8;
 	lease_owner pg_catalog.text;
 	lease_epoch pg_catalog.int8;
@@ -587,22 +591,28 @@ BEGIN
 	END IF;
 	PERFORM pg_catalog.set_config('lock_timeout',
 		GREATEST(1, LEAST(2147483647::pg_catalog.float8, pg_catalog.ceil(ms)))::pg_catalog.int4::pg_catalog.text, true);
-	outcome := 'ok';
 	BEGIN
+		-- Waits for the request if that is about to be granted.
 		INSERT INTO sqlfence.abandoned (request, at) VALUES (abandon.request, pg_catalog.clock_timestamp())
 		ON CONFLICT (request) DO NOTHING;
-		SELECT l.owner, l.epoch, l.grant_id INTO lease_owner, lease_epoch, lease_grant FROM sqlfence.leases AS l
-		WHERE l.resource OPERATOR(pg_catalog.=) (abandon.resource COLLATE pg_catalog."C") FOR UPDATE;
-		IF lease_epoch IS NULL THEN
-			PERFORM sqlfence.unseen(abandon.resource);
+		IF fresh THEN
+			SELECT l.owner, l.epoch, l.grant_id INTO lease_owner, lease_epoch, lease_grant FROM sqlfence.leases AS l
+			WHERE l.resource OPERATOR(pg_catalog.=) (abandon.resource COLLATE pg_catalog."C");
+		ELSE
+			SELECT l.owner, l.epoch, l.grant_id INTO lease_owner, lease_epoch, lease_grant FROM sqlfence.leases AS l
+			WHERE l.resource OPERATOR(pg_catalog.=) (abandon.resource COLLATE pg_catalog."C") FOR UPDATE;
+			IF lease_epoch IS NULL THEN
+				PERFORM sqlfence.unseen(abandon.resource);
+			END IF;
 		END IF;
 	EXCEPTION WHEN lock_not_available THEN
 		PERFORM sqlfence.spent(abandon.resource);
 	END;
+	outcome := 'ok';
 	IF lease_owner IS NOT NULL AND lease_grant OPERATOR(pg_catalog.=) abandon.request THEN
 		SELECT r.outcome INTO outcome
 		FROM sqlfence.release(abandon.resource, lease_owner, lease_epoch, lease_grant, abandon.wait) AS r;
-		outcome := 'released';
+		outcome := CASE WHEN outcome OPERATOR(pg_catalog.=) 'ok' THEN 'released' ELSE 'ok' END;
 	END IF;
 END
 $sqlfence$;
