@@ -174,7 +174,10 @@ const (
 
 // replayDatabase is the one that replays run in, one after the other: two at a
 // time would meet in what belongs to the whole server.
-const replayDatabase = "sqlfence_oracle"
+const (
+	replayDatabase = "sqlfence_oracle"
+	replayTemplate = "sqlfence_oracle_template"
+)
 
 const (
 	// replaySettings are those of PostgreSQL's own regression run, and bounds.
@@ -194,12 +197,12 @@ FOR r IN SELECT rolname FROM pg_catalog.pg_roles WHERE oid >= 16384 AND rolname 
 END LOOP; END $$`
 )
 
-func (r *postgresReplay) connect(ctx context.Context) (*pgconn.PgConn, error) {
+func (r *postgresReplay) connect(ctx context.Context, database string) (*pgconn.PgConn, error) {
 	u, err := url.Parse(r.dsn)
 	if err != nil {
 		return nil, err
 	}
-	u.Path = "/" + replayDatabase
+	u.Path = "/" + database
 	conn, err := pgconn.Connect(ctx, u.String())
 	if err != nil {
 		return nil, err
@@ -212,7 +215,7 @@ func (r *postgresReplay) connect(ctx context.Context) (*pgconn.PgConn, error) {
 // new database is dear; the small groups use one after another.
 func (r *postgresReplay) empty(ctx context.Context, again bool) (conn *pgconn.PgConn, err error) {
 	if again && r.made {
-		if conn, err = r.connect(ctx); err == nil {
+		if conn, err = r.connect(ctx, replayDatabase); err == nil {
 			if _, err = conn.Exec(ctx, dropSchemas).ReadAll(); err == nil {
 				return conn, nil
 			}
@@ -222,32 +225,60 @@ func (r *postgresReplay) empty(ctx context.Context, again bool) (conn *pgconn.Pg
 			return nil, err
 		}
 	}
-	admin, err := pgconn.Connect(ctx, r.dsn)
-	if err != nil {
-		return nil, err
-	}
-	r.version = admin.ParameterStatus("server_version")
-	for _, sql := range []string{"DROP DATABASE IF EXISTS " + replayDatabase + " WITH (FORCE)", dropRoles, "CREATE DATABASE " + replayDatabase} {
-		if _, err := admin.Exec(ctx, sql).ReadAll(); err != nil {
-			return nil, errors.Join(err, admin.Close(ctx))
+	if !r.made {
+		if err := r.makeTemplate(ctx); err != nil {
+			return nil, err
 		}
 	}
-	if err := admin.Close(ctx); err != nil {
+	if err := r.admin(ctx, "DROP DATABASE IF EXISTS "+replayDatabase+" WITH (FORCE)", dropRoles,
+		"CREATE DATABASE "+replayDatabase+" TEMPLATE "+replayTemplate); err != nil {
 		return nil, err
 	}
-	if conn, err = r.connect(ctx); err != nil {
-		return nil, err
+	r.made = true
+	return r.connect(ctx, replayDatabase)
+}
+
+// makeTemplate makes the database that all others are copied from: with the
+// fence, and its mark at the token of the replays.
+func (r *postgresReplay) makeTemplate(ctx context.Context) (err error) {
+	for _, name := range []string{replayDatabase, replayTemplate} {
+		if err := r.admin(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
+			return err
+		}
 	}
+	if err := r.admin(ctx, "CREATE DATABASE "+replayTemplate); err != nil {
+		return err
+	}
+	conn, err := r.connect(ctx, replayTemplate)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	r.version, _, _ = strings.Cut(conn.ParameterStatus("server_version"), " ")
 	for _, sql := range []string{sqlgen.Schema(sqlgen.PostgreSQL), replayGrants} {
 		if _, err := conn.Exec(ctx, sql).ReadAll(); err != nil {
-			return nil, fmt.Errorf("%w: %s", err, sql)
+			return fmt.Errorf("%w: %s", err, sql)
 		}
 	}
 	if o := execute(ctx, conn, sqlgen.AdvanceSQL(sqlgen.PostgreSQL), nil, []string{replayResource, replayEpoch, replayGrant}); o.State != "" {
-		return nil, fmt.Errorf("raising the mark: %s", o)
+		return fmt.Errorf("raising the mark: %s", o)
 	}
-	r.made = true
-	return conn, nil
+	return nil
+}
+
+// admin executes statements outside of the databases of the replay.
+func (r *postgresReplay) admin(ctx context.Context, statements ...string) (err error) {
+	conn, err := pgconn.Connect(ctx, r.dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	for _, sql := range statements {
+		if _, err := conn.Exec(ctx, sql).ReadAll(); err != nil {
+			return fmt.Errorf("%w: %s", err, sql)
+		}
+	}
+	return nil
 }
 
 // replay runs the texts in an empty database and returns what each did.
@@ -258,7 +289,7 @@ func (r *postgresReplay) replay(ctx context.Context, texts []string, plans []*sq
 	}
 	for i, text := range texts {
 		if conn.IsClosed() {
-			if conn, err = r.connect(ctx); err != nil {
+			if conn, err = r.connect(ctx, replayDatabase); err != nil {
 				return nil, err
 			}
 		}
@@ -392,6 +423,9 @@ func postgresReplays(ctx context.Context, dsn string, statements []statement, to
 	}
 	fmt.Printf("PostgreSQL %s: %d statements replayed, %d spliced (%d of them ran without error): fence open %d differ, %d differ by themselves, %d explained; fence shut %d refused, %d failed otherwise\n",
 		r.version, r.replayed, r.spliced, r.succeeded, r.differing, r.random, r.explained, r.shut, r.failed)
+	if err := r.admin(ctx, "DROP DATABASE IF EXISTS "+replayDatabase+" WITH (FORCE)", "DROP DATABASE "+replayTemplate, dropRoles); err != nil {
+		return err
+	}
 	for _, why := range byCount(r.reasons) {
 		fmt.Printf("  %5d %s\n", r.reasons[why], why)
 	}

@@ -245,6 +245,8 @@ func writtenTables(n *pg.Node) (tables map[string]bool, known bool) {
 		return tables, true
 	case *pg.Node_PrepareStmt:
 		return writtenTables(s.PrepareStmt.Query)
+	case *pg.Node_DeclareCursorStmt:
+		return writtenTables(s.DeclareCursorStmt.Query)
 	case *pg.Node_ExplainStmt:
 		if explainExecutes(s.ExplainStmt) {
 			return writtenTables(s.ExplainStmt.Query)
