@@ -236,6 +236,29 @@ func TestRowsOfAGuardedStatement(t *testing.T) {
 	}
 }
 
+// A program that uses the driver without database/sql sees the refusal at the end
+// of the rows.
+func TestRefusalAtTheEndOfTheRows(t *testing.T) {
+	token := guard.Token{Resource: "r", Epoch: 7, Grant: 70}
+	s := &faultyServer{engine: sqlgen.SQLite, mark: guard.Token{Resource: "r", Epoch: 8, Grant: 80}}
+	c, err := fence.WrapConnector(s, sqlgen.SQLite).Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := c.(driver.QueryerContext).QueryContext(guard.With(t.Context(), token), "UPDATE d SET v = 1 RETURNING a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := rows.Next(make([]driver.Value, 3)); !errors.Is(err, guard.ErrFenced) {
+			t.Errorf("Next: got error %v, want ErrFenced", err)
+		}
+	}
+	if err := rows.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
 // middleware wraps a driver without a word, as sqlmw does.
 type middleware struct{ parent driver.Driver }
 
