@@ -77,7 +77,7 @@ func TestAnOldSnapshotIsNeverBelieved(t *testing.T) {
 	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
 		for _, isolation := range isolations[1:] {
 			t.Run(isolation, func(t *testing.T) {
-				d := Open(t, freshSchema(t, dsn))
+				d := reopen(t, dsn)
 				a, b := d.Session(), d.Session()
 				free := func(s *Session, resource string) { // acquired and released once
 					token := s.Acquire(resource, "X")
@@ -142,7 +142,7 @@ func TestNoEpochIsGrantedTwice(t *testing.T) {
 	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
 		for _, isolation := range isolations {
 			t.Run(isolation, func(t *testing.T) {
-				d := Open(t, freshSchema(t, dsn))
+				d := reopen(t, dsn)
 				epochs := make(chan int64, 8*25)
 				failed := make(chan error, 8)
 				for i := range 8 {
@@ -298,7 +298,7 @@ func TestAnAbandonedRequestNeverTakesEffect(t *testing.T) {
 	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
 		for _, isolation := range isolations {
 			t.Run(isolation, func(t *testing.T) {
-				d := Open(t, freshSchema(t, dsn))
+				d := reopen(t, dsn)
 				a, c := d.Session(), d.Session()
 				b := d.Session(isolated(isolation))
 				first := a.Acquire("r", "A")

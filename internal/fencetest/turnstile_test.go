@@ -8,6 +8,7 @@ import (
 
 	"github.com/sqlfence/sqlfence/guard"
 	"github.com/sqlfence/sqlfence/internal/testserver"
+	"github.com/sqlfence/sqlfence/sqlgen"
 )
 
 // The spliced forms of DESIGN §3, by hand: $1 is the value, $2 to $4 the token.
@@ -39,7 +40,7 @@ var isolations = []string{"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}
 
 // rounds of each interleaving. Each is forced and not left to chance, so that a
 // few show as much as many; `go test ./internal/fencetest -rounds 200` takes minutes.
-var roundsFlag = flag.Int("rounds", 10, "rounds of each interleaving")
+var roundsFlag = flag.Int("rounds", 5, "rounds of each interleaving")
 
 const table = `CREATE TABLE d (id int PRIMARY KEY, v text)`
 
@@ -81,7 +82,7 @@ func TestAWriteThatWaitsForARowNeverLandsAfterATakeover(t *testing.T) {
 		for _, isolation := range isolations {
 			for _, f := range forms {
 				t.Run(isolation+"/"+f.name, func(t *testing.T) {
-					d := Open(t, freshSchema(t, dsn))
+					d := reopen(t, dsn)
 					d.watch.Must(table)
 					old, other, next := d.Session(isolated(isolation)), d.Session(), d.Session()
 					for range *roundsFlag {
@@ -177,7 +178,7 @@ func TestAWriteThatWaitsForATakeoverSeesTheNewMark(t *testing.T) {
 				}
 				for _, inTx := range []bool{false, true} {
 					t.Run(fmt.Sprintf("%s/%s/in a transaction %t", isolation, f.name, inTx), func(t *testing.T) {
-						d := Open(t, freshSchema(t, dsn))
+						d := reopen(t, dsn)
 						d.watch.Must(table)
 						old, next := d.Session(isolated(isolation)), d.Session()
 						for range *roundsFlag {
@@ -210,13 +211,18 @@ func TestAWriteThatWaitsForATakeoverSeesTheNewMark(t *testing.T) {
 	})
 }
 
-// freshSchema empties the database: subtests share one.
-func freshSchema(t *testing.T, dsn string) string {
+// reopen opens a database that subtests share, and empties it.
+func reopen(t *testing.T, dsn string) *DB {
 	t.Helper()
-	s := (&DB{t: t, DSN: dsn}).Session()
-	s.Must(`DROP SCHEMA IF EXISTS sqlfence CASCADE`)
-	s.Must(`DROP TABLE IF EXISTS d CASCADE`)
-	return dsn
+	d := Attach(t, dsn)
+	var version int
+	d.Watch(sqlgen.VersionSQL(sqlgen.PostgreSQL), nil, &version)
+	if version == 0 {
+		d.watch.Must(sqlgen.Schema(sqlgen.PostgreSQL))
+	}
+	d.watch.Must(`TRUNCATE sqlfence.leases, sqlfence.fences, sqlfence.abandoned; UPDATE sqlfence.meta SET floor = 0`)
+	d.watch.Must(`DROP TABLE IF EXISTS d`)
+	return d
 }
 
 // G13: after a rolled-back acquire the same epoch is granted to somebody else,
@@ -258,7 +264,7 @@ func TestFenceFirstNeverDeadlocks(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/one transaction %t", f.name, oneTx), func(t *testing.T) {
-					d := Open(t, freshSchema(t, dsn))
+					d := reopen(t, dsn)
 					d.watch.Must(table)
 					d.watch.Must(`INSERT INTO d VALUES (1, 'before')`)
 					a, b := d.Session(), d.Session()

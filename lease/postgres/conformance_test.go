@@ -23,7 +23,7 @@ const fencedDriver = pgdriver.DriverName
 
 func TestConformance(t *testing.T) {
 	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
-		conform(t, open(t, "pgx", dsn, "", ""), 200)
+		conform(t, open(t, "pgx", dsn, "", ""), 50)
 	})
 }
 
@@ -44,7 +44,7 @@ func TestConformanceInOtherSurroundings(t *testing.T) {
 					newest = s
 				}
 			}
-			conform(t, open(t, tt.driver, newest.Database(t), tt.setting, tt.value), 20)
+			conform(t, open(t, tt.driver, newest.Database(t), tt.setting, tt.value), 5)
 		})
 	}
 }
