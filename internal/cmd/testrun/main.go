@@ -1,6 +1,6 @@
 // Command testrun runs a command, normally `go test`, with a throwaway server of
 // each engine and version that sqlfence is tested against, and ends with the list
-// of those that tests have used.
+// of those that tests have used, if any have.
 //
 //	go run ./internal/cmd/testrun -all -- go test ./...
 //
@@ -82,6 +82,9 @@ func run(command []string, all bool, out *os.File) (status int, err error) {
 	uses, err := testserver.ReadReport(report)
 	if err != nil {
 		return status, err
+	}
+	if len(uses) == 0 && !all {
+		return status, nil // it was no test that was run
 	}
 	fmt.Fprintln(out, "\nEngines and versions tested:")
 	for _, u := range uses {
