@@ -1,4 +1,4 @@
-package sqlgen_test
+package twin_test
 
 import (
 	"context"
