@@ -163,7 +163,9 @@ func TestASpentWaitNamesItsBlockers(t *testing.T) {
 	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
 		w := newWaiting(t, dsn, dsn, "", "")
 		w.cancel()
-		<-w.done
+		if err := <-w.done; !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
 		s := leasepg.New(w.db)
 		for _, wait := range []time.Duration{0, time.Nanosecond, 100 * time.Millisecond, time.Hour, 1<<63 - 1} {
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
