@@ -83,7 +83,7 @@ func postgresStatement(w *walker, lo, hi int) outcome {
 		return w.postgresExplain(lo, hi)
 	case kwDeclare:
 		// DECLARE … CURSOR … FOR query: the server takes no writing query.
-		if w.writesInBrackets(lo, hi) > 0 {
+		if writes, _ := w.writesInBrackets(lo, hi); writes > 0 {
 			return notUnderstood(verb, "a write inside of a cursor's query")
 		}
 		return w.postgresRead(lo, hi, verb)
@@ -164,7 +164,7 @@ func (w *walker) postgresCreate(lo, hi int) outcome {
 		if w.is(i, hi, kwAs) {
 			o := refuse(KindOtherWrite, "CREATE TABLE AS", "it takes no guard", "create the table, then INSERT into it; or "+adviceCheck)
 			// What a prepared statement writes besides, the text does not tell.
-			if ok && !(i+1 < hi && w.tokens[i+1].word == kwExecute) && w.writesInBrackets(i, hi) == 0 {
+			if writes, _ := w.writesInBrackets(i, hi); ok && writes == 0 && (i+1 == hi || w.tokens[i+1].word != kwExecute) {
 				o.tables = []Table{table}
 			}
 			return o
@@ -278,11 +278,15 @@ func (w *walker) postgresMain(start, main, hi int, ctes []cte) outcome {
 	}
 	// PostgreSQL takes a write as the main statement and as a member of its
 	// WITH list. One anywhere else is refused here rather than there.
-	if w.writesInBrackets(start, hi) != len(tables) {
+	writes, intos := w.writesInBrackets(start, hi)
+	if writes != len(tables) {
 		return notUnderstood(verb, "a write inside of brackets")
 	}
 	if w.postgresReads(main) {
 		o := w.postgresRead(main, hi, verb)
+		if o.strategy == Pass && w.count(start, hi, kwInto) != intos {
+			return notUnderstood(verb, "a SELECT INTO in its WITH list")
+		}
 		if len(tables) > 0 {
 			if o.strategy == Refuse {
 				return o.on()
@@ -294,6 +298,12 @@ func (w *walker) postgresMain(start, main, hi int, ctes []cte) outcome {
 	kind, table, i, reason := w.postgresTarget(main, hi)
 	if kind == KindUnknown {
 		return notUnderstood(verb, reason)
+	}
+	if kind == KindInsert || kind == KindMerge {
+		intos++
+	}
+	if w.count(start, hi, kwInto) != intos {
+		return notUnderstood(verb, "a SELECT INTO inside of it")
 	}
 	o := outcome{kind: kind, verb: verb, tables: append(tables, table), strategy: Splice, edits: w.headEdit(start)}
 	if kind == KindUpdate || kind == KindDelete {
@@ -463,8 +473,9 @@ func (w *walker) postgresRead(main, hi int, verb string) outcome {
 }
 
 // writesInBrackets counts the writes that begin behind an opening bracket
-// inside the range, with a WITH list of their own or without.
-func (w *walker) writesInBrackets(lo, hi int) (n int) {
+// inside the range, with a WITH list of their own or without, and those of them
+// that have an INTO.
+func (w *walker) writesInBrackets(lo, hi int) (writes, intos int) {
 	for i := lo; i < hi; i++ {
 		if w.tokens[i].punct != '(' {
 			continue
@@ -478,17 +489,18 @@ func (w *walker) writesInBrackets(lo, hi int) (n int) {
 		switch w.tokens[j].word {
 		case kwInsert, kwMerge:
 			if w.is(j+1, shut, kwInto) {
-				n++
+				writes++
+				intos++
 			}
 		case kwDelete:
 			if w.is(j+1, shut, kwFrom) {
-				n++
+				writes++
 			}
 		case kwUpdate:
 			if w.find(j+1, shut, kwSet) < shut {
-				n++
+				writes++
 			}
 		}
 	}
-	return n
+	return writes, intos
 }

@@ -142,6 +142,16 @@ func (w *walker) find(lo, hi int, k keyword) int {
 	return hi
 }
 
+// count returns how often a keyword is used in the range, on any level.
+func (w *walker) count(lo, hi int, k keyword) (n int) {
+	for i := lo; i < hi; i++ {
+		if w.is(i, hi, k) {
+			n++
+		}
+	}
+	return n
+}
+
 // condition reports whether the range can be one condition, and not something
 // that only brackets would make into one: a list, or a query.
 func (w *walker) condition(lo, hi int) bool {
