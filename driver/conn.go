@@ -207,7 +207,7 @@ func (v connValidator) IsValid() bool {
 // one that seems to be resettable and a Validator survives the cancelling of a
 // transaction, which the bare one does not (CASES D17).
 func shape(c *conn) driver.Conn {
-	_, execer := c.raw.(driver.Execer) //nolint:staticcheck // drivers that have no other are to work
+	_, execer := c.raw.(driver.Execer)
 	_, queryer := c.raw.(driver.Queryer)
 	_, resetter := c.raw.(driver.SessionResetter)
 	_, validator := c.raw.(driver.Validator)

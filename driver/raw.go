@@ -14,7 +14,7 @@ func execOn(ctx context.Context, raw driver.Conn, text string, args []driver.Nam
 	if execer, ok := raw.(driver.ExecerContext); ok {
 		return execer.ExecContext(ctx, text, args)
 	}
-	execer, ok := raw.(driver.Execer) //nolint:staticcheck // drivers that have no other are to work
+	execer, ok := raw.(driver.Execer)
 	if !ok {
 		return nil, driver.ErrSkip
 	}

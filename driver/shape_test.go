@@ -115,7 +115,7 @@ func (m withValidator) IsValid() bool                     { m.c.note("IsValid");
 func (m withPinger) Ping(context.Context) error           { m.c.note("Ping"); return errors.New("pinged") }
 func (m withBeginTx) BeginTx(_ context.Context, o driver.TxOptions) (driver.Tx, error) {
 	m.c.note("BeginTx %v", o)
-	return bareTx{m.c}, nil
+	return bareTx(m), nil
 }
 func (m withPrepare) PrepareContext(_ context.Context, query string) (driver.Stmt, error) {
 	m.c.note("PrepareContext %s", query)
@@ -245,7 +245,7 @@ func TestConnHasTheInterfacesOfTheBareOne(t *testing.T) {
 		}{c, ec, qc, r, v},
 	} {
 		w := wrapped(t, raw)
-		_, hasExecer := raw.(driver.Execer) //nolint:staticcheck // that is what is tested
+		_, hasExecer := raw.(driver.Execer)
 		_, hasExecerContext := raw.(driver.ExecerContext)
 		_, hasQueryer := raw.(driver.Queryer)
 		_, hasQueryerContext := raw.(driver.QueryerContext)
@@ -404,7 +404,7 @@ func TestDriversOfEveryAge(t *testing.T) {
 type oneConnector struct{ c driver.Conn }
 
 func (o oneConnector) Connect(context.Context) (driver.Conn, error) { return o.c, nil }
-func (o oneConnector) Driver() driver.Driver                        { return oneDriver{o.c} }
+func (o oneConnector) Driver() driver.Driver                        { return oneDriver(o) }
 
 type closingConnector struct {
 	oneConnector

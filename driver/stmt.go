@@ -40,7 +40,7 @@ type mwStmt interface {
 
 func newStmt(mw driver.Stmt, p *prepared) driver.Stmt {
 	s := &stmt{mw: mw.(mwStmt), prepared: p}
-	if c, ok := p.raw.(driver.ColumnConverter); ok { //nolint:staticcheck // drivers that have no other are to work
+	if c, ok := p.raw.(driver.ColumnConverter); ok {
 		return converterStmt{s, c}
 	}
 	return s
@@ -51,7 +51,7 @@ func newStmt(mw driver.Stmt, p *prepared) driver.Stmt {
 // own conversion where NumInput is unknown (CASES D16).
 type converterStmt struct {
 	*stmt
-	converter driver.ColumnConverter //nolint:staticcheck // drivers that have no other are to work
+	converter driver.ColumnConverter
 }
 
 // ColumnConverter implements [driver.ColumnConverter].

@@ -335,7 +335,7 @@ func inTx(db *sql.DB, ctx context.Context, f func(*sql.Tx) (outcome, error)) (ou
 	if commitErr := tx.Commit(); err == nil {
 		err = commitErr
 	} else if errors.Is(err, guard.ErrFenced) && !errors.Is(commitErr, guard.ErrFenced) {
-		err = fmt.Errorf("Commit after a refusal returned %v", commitErr)
+		err = fmt.Errorf("after a refusal, Commit returned %v", commitErr)
 	}
 	return o, err
 }

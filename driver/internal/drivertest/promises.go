@@ -188,7 +188,7 @@ func PoisonedTransaction(t *testing.T, e Engine) {
 			}
 			_, err = c.BeginTx(t.Context(), nil)
 			w.Want("BeginTx", err, guard.ErrFenced)
-			var want error = guard.ErrFenced
+			want := guard.ErrFenced
 			if end == `ROLLBACK` {
 				want = nil
 			}
