@@ -41,13 +41,15 @@ import (
 )
 
 const (
-	// answerTime is kept back from the caller's deadline when the server is
-	// told how long to wait, so that its answer arrives before the deadline.
-	answerTime = 50 * time.Millisecond
+	// A tenth of the time until the caller's deadline, within these bounds, is
+	// kept back when the server is told how long to wait, so that its answer
+	// arrives before the deadline.
+	minAnswerTime = 50 * time.Millisecond
+	maxAnswerTime = 500 * time.Millisecond
 	// afterTime bounds what is done after the caller's context has ended, or
 	// after a wait was spent: withdrawing a request, naming who blocked it.
 	afterTime = 400 * time.Millisecond
-	// withdrawTime bounds the withdrawing of a request while the caller waits.
+	// withdrawTime bounds the withdrawing of a request.
 	withdrawTime = 5 * time.Second
 	// maxWait is the largest lock_timeout of the server, which is 31 bits of
 	// milliseconds.
@@ -86,9 +88,9 @@ var _ lease.Store = (*Store)(nil)
 // not known (the context ended, or the connection broke, before the answer was
 // there), an Acquire is withdrawn by another connection before it returns: a
 // lease that it was granted is released, and if it is still on its way the
-// server will refuse it. Where even that fails, for 5 s or for 0.4 s after ctx
-// has ended, the error says so: the resource may then be held by the request's
-// owner until its TTL ends.
+// server will refuse it. That is tried for 5 s, of which an Acquire whose ctx has
+// ended waits for the first 0.4 s; where it has not succeeded by then, the error
+// says so: the resource may be held by the request's owner until its TTL ends.
 //
 // A *sql.Conn has no other connection to withdraw by: what the driver does to a
 // connection whose context ends (pgx closes it and cancels the statement) is
@@ -161,27 +163,42 @@ func (s *Store) Acquire(ctx context.Context, req lease.AcquireRequest) (lease.Gr
 
 // withdraw makes sure that a request to acquire, whose answer was lost, is not
 // granted and will not be. It returns cause, with what is left open if that
-// cannot be made sure of.
+// could not be made sure of until shortly after ctx has ended.
 func (s *Store) withdraw(ctx context.Context, req lease.AcquireRequest, request int64, cause error) error {
-	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTime)
-	defer cancel()
-	// A caller who has left is not there to wait.
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(afterTime, cancel) })()
-	for {
-		err := s.retry(after, func() error {
-			return query(after, s.q, abandonSQL, func(rows *sql.Rows) error {
-				return rows.Scan(new(string))
-			}, req.Resource, request, newBound(after, withdrawTime).left())
-		})
+	done := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTime)
+		defer cancel()
+		for {
+			err := s.abandon(ctx, req.Resource, request)
+			// What took the answer away may be over in a moment.
+			if err == nil || isAnswer(err) || !pause(ctx, 10*time.Millisecond) {
+				done <- err
+				return
+			}
+		}
+	}()
+	left := make(chan struct{})
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(afterTime, func() { close(left) }) })()
+	select {
+	case err := <-done:
 		if err == nil {
 			return cause
 		}
-		// What took the answer away may be over in a moment.
-		if isAnswer(err) || !pause(after, 10*time.Millisecond) {
-			return fmt.Errorf("%w; the request could not be withdrawn (%v): %q may be held by %q for up to %v",
-				cause, err, req.Resource, req.Owner, req.TTL)
-		}
+		return fmt.Errorf("%w; the request could not be withdrawn (%v): %q may be held by %q for up to %v",
+			cause, err, req.Resource, req.Owner, req.TTL)
+	case <-left:
+		return fmt.Errorf("%w; the request is still being withdrawn: %q may be held by %q for up to %v",
+			cause, req.Resource, req.Owner, req.TTL)
 	}
+}
+
+func (s *Store) abandon(ctx context.Context, resource string, request int64) error {
+	return s.retry(ctx, func() error {
+		return query(ctx, s.q, abandonSQL, func(rows *sql.Rows) error {
+			return rows.Scan(new(string))
+		}, resource, request, newBound(ctx, withdrawTime).left())
+	})
 }
 
 // Renew implements [lease.Store]. Of several claims, one whose row another
@@ -444,7 +461,9 @@ type bound struct {
 func newBound(ctx context.Context, wait time.Duration) bound {
 	now := time.Now()
 	if deadline, ok := ctx.Deadline(); ok {
-		wait = min(wait, max(deadline.Sub(now)-answerTime, 0))
+		left := deadline.Sub(now)
+		answer := min(max(left/10, minAnswerTime), maxAnswerTime)
+		wait = min(wait, max(left-answer, 0))
 	}
 	return bound{total: min(wait, maxWait), start: now}
 }
