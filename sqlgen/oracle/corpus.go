@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sort"
@@ -14,16 +15,30 @@ import (
 // statement is one line of a corpus: a statement that a real program or a real
 // test suite sends.
 type statement struct {
-	Corpus  string `json:"-"`       // the file of the corpora folder, without .jsonl.gz
+	Corpus  string `json:"-"`       // the file of the corpora folder, without .jsonl[.gz]
 	File    string `json:"file"`    // where the statement was found
 	Line    int    `json:"line"`    //
 	Dialect string `json:"dialect"` // postgres, mysql or sqlite: for whom it was written
 	SQL     string `json:"sql"`
 }
 
-// readCorpora reads every *.jsonl.gz of a folder, in the order of their names.
+// defaultFolder is what SQLFENCE_CORPORA names, or the corpora beside the
+// repository, or this module's own few statements.
+func defaultFolder() string {
+	if folder := os.Getenv("SQLFENCE_CORPORA"); folder != "" {
+		return folder
+	}
+	beside := filepath.Join("..", "..", "..", "shared", "corpora")
+	if _, err := os.Stat(beside); err == nil {
+		return beside
+	}
+	return filepath.Join("testdata", "corpora")
+}
+
+// readCorpora reads every *.jsonl.gz and *.jsonl of a folder, in the order of
+// their names.
 func readCorpora(folder string) ([]statement, error) {
-	files, err := filepath.Glob(filepath.Join(folder, "*.jsonl.gz"))
+	files, err := filepath.Glob(filepath.Join(folder, "*.jsonl*"))
 	if err != nil {
 		return nil, err
 	}
@@ -48,13 +63,15 @@ func readCorpus(file string) ([]statement, error) {
 		return nil, err
 	}
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		return nil, err
+	var text io.Reader = f
+	if strings.HasSuffix(file, ".gz") {
+		if text, err = gzip.NewReader(f); err != nil {
+			return nil, err
+		}
 	}
-	name := strings.TrimSuffix(filepath.Base(file), ".jsonl.gz")
+	name, _, _ := strings.Cut(filepath.Base(file), ".jsonl")
 	var all []statement
-	lines := bufio.NewScanner(z)
+	lines := bufio.NewScanner(text)
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
 		if len(lines.Bytes()) == 0 {

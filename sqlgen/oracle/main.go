@@ -9,7 +9,7 @@
 // SQLFENCE_TEST_POSTGRES name, it then replays the statements on twin databases:
 // bare, spliced with a valid token, spliced with a stale one.
 //
-//	go run . [-list] [-postgres urls] [-mutate duration] [-seed n] folder
+//	go run . [-list] [-postgres urls] [-mutate duration] [-seed n] [folder]
 //
 // It ends with one line of counts and exits with 1 when anything was wrong or
 // missed.
@@ -32,11 +32,14 @@ func main() {
 	list := flag.Bool("list", false, "list all refused single writes, not one for each reason")
 	servers := flag.String("postgres", os.Getenv("SQLFENCE_TEST_POSTGRES"), "URLs of superusers of the servers to replay on, separated by commas")
 	flag.Parse()
-	if flag.NArg() != 1 {
+	folder := defaultFolder()
+	if flag.NArg() == 1 {
+		folder = flag.Arg(0)
+	} else if flag.NArg() > 1 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	statements, err := readCorpora(flag.Arg(0))
+	statements, err := readCorpora(folder)
 	if err != nil {
 		fatal(err)
 	}

@@ -72,3 +72,18 @@ func TestNothingIsWrongOnSQLiteWithWhatWasWrongBefore(t *testing.T) {
 		t.Errorf("COMMIT behind a byte order mark passes as %s", plan.Kind)
 	}
 }
+
+func TestTheShapesThatProgramsSendAreRight(t *testing.T) {
+	statements, err := readCorpora("testdata/corpora")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var total tally
+	trees(statements, &total, false)
+	if err := sqliteReplay(statements, &total, false); err != nil {
+		t.Fatal(err)
+	}
+	if total.wrong+total.missed+total.singlesRefused > 0 || total.spliced < 40 {
+		t.Errorf("%d wrong, %d missed, %d single writes not spliced, %d spliced", total.wrong, total.missed, total.singlesRefused, total.spliced)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -50,6 +51,10 @@ func (o outcome) String() string {
 	return fmt.Sprintf("%s %v %d rows: %s", o.Tag, o.Fields, len(o.Rows), rows)
 }
 
+// corpusCount counts the spliced statements of one corpus, and those that ran
+// without error where they were bare.
+type corpusCount struct{ spliced, succeeded int }
+
 // postgresReplay replays groups of statements on one server.
 type postgresReplay struct {
 	dsn   string
@@ -57,6 +62,7 @@ type postgresReplay struct {
 
 	version string
 	made    bool // the database is there
+	corpora map[string]*corpusCount
 	small   bool // the group changes nothing that dropSchemas leaves
 
 	replayed, spliced, succeeded, differing, random, explained, shut, failed int
@@ -103,9 +109,15 @@ func (r *postgresReplay) run(ctx context.Context, g group) error {
 			}
 			continue
 		}
+		corpus, _, _ := strings.Cut(g.Name, " ")
+		if r.corpora[corpus] == nil {
+			r.corpora[corpus] = &corpusCount{}
+		}
 		r.spliced++
+		r.corpora[corpus].spliced++
 		if bare[i].State == "" {
 			r.succeeded++
+			r.corpora[corpus].succeeded++
 		}
 		spliced, _ := plans[i].Guarded(1)
 		if !bare[i].same(open[i]) {
@@ -407,10 +419,10 @@ var sample = map[uint32]string{
 // postgresReplays replays the PostgreSQL statements of the corpora on one
 // server.
 func postgresReplays(ctx context.Context, dsn string, statements []statement, total *tally) error {
-	r := &postgresReplay{dsn: dsn, total: total}
+	r := &postgresReplay{dsn: dsn, total: total, corpora: map[string]*corpusCount{}}
 	for _, g := range groups(statements, "postgres") {
 		r.small = strings.HasPrefix(g.Name, "sqlc")
-		if !r.small && !strings.HasPrefix(g.Name, "postgres_regress") {
+		if !r.small && !strings.HasPrefix(g.Name, "postgres_regress") && !strings.HasPrefix(g.Name, "shapes") {
 			ddl, err := r.inferSchema(ctx, g.Statements)
 			if err != nil {
 				return err
@@ -425,6 +437,9 @@ func postgresReplays(ctx context.Context, dsn string, statements []statement, to
 		r.version, r.replayed, r.spliced, r.succeeded, r.differing, r.random, r.explained, r.shut, r.failed)
 	if err := r.admin(ctx, "DROP DATABASE IF EXISTS "+replayDatabase+" WITH (FORCE)", "DROP DATABASE "+replayTemplate, dropRoles); err != nil {
 		return err
+	}
+	for _, corpus := range slices.Sorted(maps.Keys(r.corpora)) {
+		fmt.Printf("  %s: %d spliced, %d of them ran without error\n", corpus, r.corpora[corpus].spliced, r.corpora[corpus].succeeded)
 	}
 	for _, why := range byCount(r.reasons) {
 		fmt.Printf("  %5d %s\n", r.reasons[why], why)

@@ -131,7 +131,7 @@ func misclassified(statements []*pg.Node, plan *sqlgen.Plan) (complaints []strin
 	}
 	s := statements[0]
 	switch want := kindOf(s); {
-	case plan.Kind == sqlgen.KindUnknown && plan.Strategy == sqlgen.Refuse:
+	case plan.Strategy == sqlgen.Refuse && (plan.Kind == sqlgen.KindUnknown || plan.Kind == sqlgen.KindSeveral):
 	case want == sqlgen.KindUnknown:
 		switch plan.Kind {
 		case sqlgen.KindBegin, sqlgen.KindCommit, sqlgen.KindRollback, sqlgen.KindSavepoint, sqlgen.KindRelease,
