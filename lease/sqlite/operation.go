@@ -66,12 +66,18 @@ func (s *Store) write(ctx context.Context, op operation) error {
 	case interface {
 		Conn(context.Context) (*sql.Conn, error)
 	}:
+		if op.look != nil {
+			if err := op.look(bounded, s.q); err != nil && !isBusy(err) {
+				return w.noConnection(ctx, bounded, err)
+			}
+		}
+		if !w.takeTurn(ctx, s.turn) {
+			return w.blocked(ctx, errors.New("other operations of this store came first"))
+		}
+		defer func() { <-s.turn }()
 		conn, err := q.Conn(bounded)
 		if err != nil {
-			if bounded.Err() != nil {
-				return w.blocked(ctx, errors.New("no connection of the pool became free"))
-			}
-			return err
+			return w.noConnection(ctx, bounded, err)
 		}
 		defer conn.Close()
 		return w.own(ctx, bounded, conn)
@@ -80,6 +86,38 @@ func (s *Store) write(ctx context.Context, op operation) error {
 	default:
 		return w.takePart(ctx, q)
 	}
+}
+
+// takeTurn waits for the other operations of the store: they need the same lock,
+// and their order here is that of their arrival. It returns false when the
+// bound or ctx has ended.
+func (w *waiter) takeTurn(ctx context.Context, turn chan<- struct{}) bool {
+	select {
+	case turn <- struct{}{}:
+		return true
+	default:
+	}
+	var bound <-chan time.Time
+	if w.op.wait >= 0 {
+		timer := time.NewTimer(w.op.wait)
+		defer timer.Stop()
+		bound = timer.C
+	}
+	select {
+	case turn <- struct{}{}:
+		return true
+	case <-bound:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// noConnection is the error of an operation that got as far as the pool.
+func (w *waiter) noConnection(ctx, bounded context.Context, err error) error {
+	if ctx.Err() == nil && bounded.Err() != nil && errors.Is(err, bounded.Err()) {
+		return w.blocked(ctx, errors.New("no connection of the pool became free"))
+	}
+	return err
 }
 
 // own runs the operation in a transaction of its own on the connection.

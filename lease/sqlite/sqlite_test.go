@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -463,6 +464,21 @@ func TestADeniedAcquireNeitherWaitsNorWrites(t *testing.T) {
 	mustAcquire(t, s, request("job", "a"))
 	before := row(t, db, "job")
 	lockFile(t, file) // until the end of the test
+	ctx, cancel := context.WithCancel(t.Context())
+	waiting := make(chan error)
+	go func() {
+		_, err := s.Acquire(ctx, request("other", "a"))
+		waiting <- err
+	}()
+	defer func() {
+		cancel()
+		if err := <-waiting; !errors.Is(err, context.Canceled) {
+			t.Errorf("waiting: expected the context's error, saw %v", err)
+		}
+	}()
+	for db.Stats().InUse == 0 { // until it waits
+		runtime.Gosched()
+	}
 	req := request("job", "b")
 	req.Wait = 0
 	var held *lease.HeldError

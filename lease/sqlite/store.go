@@ -56,7 +56,8 @@ type Querier interface {
 // *[lease.BlockedError]. The same happens when the context ends during that
 // wait; the error then matches the context's too. A bound of 0 tries once.
 type Store struct {
-	q Querier
+	q    Querier
+	turn chan struct{} // full while an operation on the pool has the turn
 }
 
 var _ lease.Store = (*Store)(nil)
@@ -65,15 +66,17 @@ var _ lease.Store = (*Store)(nil)
 //
 // With a *sql.DB each operation takes a connection of the pool for one
 // transaction of its own, begun with BEGIN IMMEDIATE; for a connection to
-// become free it waits as long as for the lock, but at least half a second. A
-// *sql.Conn must not be in a transaction.
+// become free it waits as long as for the lock, but at least half a second.
+// The operations of one Store queue for the lock in the order of their arrival,
+// so a process should have one Store per file. A *sql.Conn must not be in a
+// transaction.
 //
 // In a *sql.Tx the operation takes part: a rollback undoes it, and the token
 // counts only after the commit. An acquire takes the write lock there also
 // when it is denied. Begin such a transaction as an immediate one, or make the
 // operation its first statement: after it has read, SQLite may refuse it for
 // good (SQLITE_BUSY_SNAPSHOT), and the transaction must be rolled back.
-func New(q Querier) *Store { return &Store{q} }
+func New(q Querier) *Store { return &Store{q: q, turn: make(chan struct{}, 1)} }
 
 // Acquire implements [lease.Store]. An expiry is a multiple of a millisecond.
 func (s *Store) Acquire(ctx context.Context, req lease.AcquireRequest) (lease.Granted, error) {
