@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// The seeds of the fuzz targets; what fuzzing has found is in testdata/fuzz.
+// The seeds of the fuzz targets; texts that fuzzing made and that reach other
+// parts of the code are in testdata/fuzz.
 var seeds = []string{
 	`UPDATE d SET v = $1 WHERE id = $2 OR a -- c`, `DELETE FROM d RETURNING *;`, `INSERT INTO d (a) VALUES (?, :b), (?2, @c) ON CONFLICT (a) DO UPDATE SET b = ? RETURNING a`,
 	`INSERT INTO d SELECT * FROM e LIMIT ? OFFSET 2`, `WITH RECURSIVE x AS (DELETE FROM d RETURNING *) SELECT * FROM x`, `MERGE INTO d USING e ON true WHEN MATCHED THEN DELETE`,

@@ -48,6 +48,7 @@ const (
 	kwFunction
 	kwGlobal
 	kwGrant
+	kwGroup
 	kwIf
 	kwImport
 	kwIndexed
@@ -157,6 +158,7 @@ var keywordNames = [...]string{
 	kwFunction:     "FUNCTION",
 	kwGlobal:       "GLOBAL",
 	kwGrant:        "GRANT",
+	kwGroup:        "GROUP",
 	kwIf:           "IF",
 	kwImport:       "IMPORT",
 	kwIndexed:      "INDEXED",

@@ -134,6 +134,8 @@ func TestSQLiteFailsClosed(t *testing.T) {
 		{"an INSERT without INTO", `INSERT d VALUES (1)`, "INTO"},
 		{"an empty LIMIT", `INSERT INTO d SELECT 1 LIMIT`, "LIMIT"},
 		{"a LIMIT that brackets would make a query of", `INSERT INTO d SELECT 1 LIMIT SELECT 1`, "LIMIT"},
+		{"ON CONFLICT that SQLite takes for a join's", `INSERT INTO d SELECT a FROM y ON CONFLICT DO NOTHING`, "without WHERE"},
+		{"the same behind a UNION", `INSERT INTO d SELECT a FROM y WHERE b UNION SELECT a FROM y JOIN z ON CONFLICT (a) DO NOTHING`, "without WHERE"},
 		{"an UPDATE without SET", `UPDATE d x SET v=1`, "SET"},
 		{"a DELETE without FROM", `DELETE d`, "FROM"},
 		{"a query in brackets", `(SELECT 1)`, "verb"},

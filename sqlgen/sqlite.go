@@ -200,8 +200,8 @@ func (w *walker) sqliteInsert(verb string, i, hi int, table Table) outcome {
 	if w.is(i, hi, kwDefault) {
 		return checkFirst(o, "DEFAULT VALUES takes no condition")
 	}
-	end := w.find(i, hi, kwReturning)
-	end = w.sqliteUpsert(i, end)
+	returning := w.find(i, hi, kwReturning)
+	end := w.sqliteUpsert(i, returning)
 	if end == i {
 		return notUnderstood(verb, "its rows are not understood")
 	}
@@ -217,6 +217,9 @@ func (w *walker) sqliteInsert(verb string, i, hi int, table Table) outcome {
 		o.edits = []edit{{at: w.tokens[i].start, kind: editRowsOpen}, {at: last, kind: editRowsClose}}
 	case values, mixed:
 		return checkFirst(o, "a compound query with VALUES takes no LIMIT")
+	case end < returning && w.sqliteEndsInFrom(i, end):
+		// To SQLite that ON is a join's, and the text no statement.
+		return notUnderstood(verb, "ON CONFLICT stands behind FROM without WHERE")
 	case w.is(i, hi, kwSelect), w.is(i, hi, kwWith):
 		o = w.sqliteLimit(o, i, end)
 	default:
@@ -238,6 +241,19 @@ func (w *walker) sqliteUpsert(i, hi int) int {
 		}
 	}
 	return hi
+}
+
+// sqliteEndsInFrom reports whether the query's last clause is its FROM.
+func (w *walker) sqliteEndsInFrom(i, end int) (from bool) {
+	for ; i < end; i = w.next(i) {
+		switch {
+		case w.is(i, end, kwFrom):
+			from = true
+		case w.is(i, end, kwSelect), w.is(i, end, kwWhere), w.is(i, end, kwGroup), w.is(i, end, kwOrder), w.is(i, end, kwLimit):
+			from = false
+		}
+	}
+	return from
 }
 
 // sqliteLimit guards a query by its LIMIT: the order of the rows, their types

@@ -62,6 +62,8 @@ func postgresTwinStatements() []twinStatement {
 	add(`DELETE FROM d`, `DELETE FROM d WHERE id = 1 OR v = 'b'`, `DELETE FROM d WHERE NOT v = 'a' OR v IS NULL RETURNING *`, `DELETE FROM d AS w WHERE w.id IN (SELECT a FROM e WHERE a < 2)`, `DELETE FROM ONLY d USING e, parent WHERE d.id = e.a AND parent.id = d.id RETURNING d.id, e.b`, `DELETE FROM d USING e WHERE true`,
 		`DELETE FROM parent WHERE id = 1`, `DELETE FROM part WHERE k > 5 OR v = 'lo'`, `DELETE FROM base`, `DELETE FROM ONLY base`, `DELETE FROM simple WHERE id = 1 OR id = 5`, `DELETE FROM joined WHERE id = 1`, `DELETE FROM watched`, `DELETE FROM "where" WHERE "set" = 1;`, `DELETE FROM words WHERE values = 1`,
 		`WITH s AS (SELECT min(id) AS m FROM d) DELETE FROM d USING s WHERE id = s.m`, `WITH s AS (UPDATE e SET b = 'u' RETURNING a) DELETE FROM d WHERE id IN (SELECT a FROM s) RETURNING id`, `DELETE FROM e WHERE b LIKE '%x%' OR b IS NULL -- OR true`, `DELETE FROM e WHERE a BETWEEN 1 AND 2 OR a = 7`, `DELETE FROM e WHERE a = (SELECT max(a) FROM e)`)
+	// one rule instead of the statement
+	add(`UPDATE rv SET b = 'u' WHERE a = 1 OR a = 2`, `UPDATE rv SET b = 'u'`, `DELETE FROM rv WHERE a = 1 OR b = 'y'`, `DELETE FROM rv`, `INSERT INTO rv VALUES (60, 'sixty')`, `INSERT INTO rv VALUES (60, 'sixty'), (61, NULL)`, `INSERT INTO rv SELECT a + 10, b FROM e`, `INSERT INTO told VALUES (1)`)
 	none(`DELETE FROM d WHERE 1 = 0`, `DELETE FROM d WHERE id IN (SELECT 1 WHERE false)`, `DELETE FROM d WHERE id = 999 RETURNING *`)
 	fail(`DELETE FROM nowhere`, `DELETE FROM d WHERE 1 / (id - 1) = 0`)
 	with(`DELETE FROM d WHERE id = $1 OR v = $2 RETURNING id`, "1", "b")

@@ -46,6 +46,11 @@ CREATE TRIGGER w1 BEFORE INSERT OR UPDATE OR DELETE ON watched FOR EACH STATEMEN
 CREATE TRIGGER w2 AFTER INSERT OR UPDATE OR DELETE ON watched FOR EACH STATEMENT EXECUTE FUNCTION note();
 CREATE TRIGGER w3 BEFORE INSERT OR UPDATE OR DELETE ON watched FOR EACH ROW EXECUTE FUNCTION note();
 CREATE TABLE ruled (a int); CREATE RULE ruled_also AS ON INSERT TO ruled DO ALSO INSERT INTO e VALUES (new.a, 'by rule');
+CREATE VIEW rv AS SELECT a, b FROM e;
+CREATE RULE rv_ins AS ON INSERT TO rv DO INSTEAD INSERT INTO e VALUES (new.a, new.b || ' by rule');
+CREATE RULE rv_upd AS ON UPDATE TO rv DO INSTEAD UPDATE e SET b = new.b || ' by rule' WHERE a = old.a;
+CREATE RULE rv_del AS ON DELETE TO rv DO INSTEAD DELETE FROM e WHERE a = old.a;
+CREATE TABLE told (a int); CREATE RULE told_also AS ON INSERT TO told DO ALSO NOTIFY told;
 CREATE TABLE "where" ("set" int, "update" text); INSERT INTO "where" VALUES (1, 'a');
 CREATE TABLE words (values int, current int, "end" int, insert int, merge int); INSERT INTO words VALUES (1, 2, 3, 4, 5);
 CREATE TABLE sqlfence_k (ok bool); INSERT INTO sqlfence_k VALUES (false);
