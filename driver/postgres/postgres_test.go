@@ -79,7 +79,7 @@ func eachWorld(t *testing.T, test func(t *testing.T, w *drivertest.World)) {
 	each(t, func(t *testing.T, e drivertest.Engine) { test(t, drivertest.NewWorld(t, e)) })
 }
 
-func TestEveryKindOfWriteOnEveryRoad(t *testing.T) { each(t, drivertest.EveryKind) }
+func TestG5AndG6EveryKindOfWriteOnEveryRoad(t *testing.T) { each(t, drivertest.EveryKind) }
 
 func TestG4FailClosed(t *testing.T) { each(t, drivertest.FailClosed) }
 

@@ -57,7 +57,7 @@ var engine = drivertest.Engine{
 	},
 }
 
-func TestEveryKindOfWriteOnEveryRoad(t *testing.T) { drivertest.EveryKind(t, engine) }
+func TestG5AndG6EveryKindOfWriteOnEveryRoad(t *testing.T) { drivertest.EveryKind(t, engine) }
 
 func TestG4FailClosed(t *testing.T) { drivertest.FailClosed(t, engine) }
 
