@@ -238,6 +238,9 @@ func (e *BlockedError) Error() string {
 			fmt.Fprintf(&b, "%spid %d (%s, open for %v)", sep, k.PID, k.Application, k.Age)
 		}
 	}
+	if len(e.Blockers) == 0 && e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
 	return b.String()
 }
 
