@@ -1,7 +1,3 @@
-// What stands between the markers is shown in README.md; a test compares them.
-
-// README:begin
-
 package main
 
 import (
@@ -27,7 +23,9 @@ func main() {
 	}
 }
 
+// What stands between the markers is shown in README.md; a test compares them.
 func work(ctx context.Context, dsn string) error {
+	// README:begin
 	db, err := sql.Open("sqlfence-pgx", dsn) // the one line an existing program changes
 	if err != nil {
 		return err
@@ -41,13 +39,10 @@ func work(ctx context.Context, dsn string) error {
 		return err
 	}
 	defer leases.Close()
-
-	// Hold waits for the lease and renews it in the background. Its ctx carries
-	// the token, and ends, with a cause, when the lease is lost.
+	// Hold waits for the lease and renews it. Its ctx carries the token, and ends when the lease is lost.
 	return leases.Hold(ctx, "job-42", func(ctx context.Context) error {
 		_, err := db.ExecContext(ctx, `UPDATE jobs SET status = $1 WHERE id = $2`, "done", 42)
-		return err // ErrFenced once somebody else has taken over
+		return err // errors.Is(err, guard.ErrFenced) once somebody else has taken over
 	})
+	// README:end
 }
-
-// README:end

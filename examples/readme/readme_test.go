@@ -30,7 +30,8 @@ func region(t *testing.T, file, begin, end string) string {
 }
 
 func TestTheREADMEShowsThisProgram(t *testing.T) {
-	source := region(t, "main.go", "// README:begin\n", "// README:end")
+	source := region(t, "main.go", "\t// README:begin\n", "\t// README:end")
+	source = strings.TrimPrefix(strings.ReplaceAll(source, "\n\t", "\n"), "\t")
 	shown := region(t, filepath.Join("..", "..", "README.md"), "<!-- example:readme -->\n```go\n", "```")
 	if shown != source {
 		t.Errorf("the go block after <!-- example:readme --> in README.md is not what main.go has between its markers; in README.md:\n%s\nin main.go:\n%s", shown, source)
