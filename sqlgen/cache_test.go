@@ -27,7 +27,7 @@ func TestCacheHitAllocatesNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(100, hit); n != 0 {
 			t.Errorf("%v: %v allocations, expected none", e, n)
 		}
-		if cache.Plan(smallUpdate) != cache.Plan(smallUpdate) {
+		if kept := cache.Plan(smallUpdate); kept != cache.Plan(smallUpdate) {
 			t.Errorf("%v: two plans for one text", e)
 		}
 	}
