@@ -40,6 +40,7 @@ type rows struct {
 	raw     driver.Rows
 	tokens  []guard.Token
 	ask     bool // no row may mean that the fence refused; cleared when known
+	returns bool // a row is one that the statement wrote, and so proof that it did
 	closed  bool
 	err     error // the refusal
 }
@@ -62,7 +63,7 @@ func (r *rows) advance(next func() error) error {
 	}
 	err := next()
 	if err == nil {
-		r.ask = false
+		r.ask = r.ask && !r.returns
 		return nil
 	}
 	if err != io.EOF {
@@ -97,7 +98,7 @@ func (r *rows) Close() error {
 	unread := r.ask
 	if unread {
 		r.ask = false
-		unread = r.raw.Next(make([]driver.Value, len(r.raw.Columns()))) == io.EOF
+		unread = r.raw.Next(make([]driver.Value, len(r.raw.Columns()))) == io.EOF || !r.returns
 	}
 	r.closed = true
 	if err := r.raw.Close(); err != nil {

@@ -286,7 +286,7 @@ func (s *session) query(ctx context.Context, t target, text string, args []drive
 		if err != nil {
 			return nil, s.failed(ctx, err, d.tokens)
 		}
-		return newRows(&rows{session: s, ctx: ctx, raw: raw, tokens: d.tokens, ask: d.plan.AskOnZero()}), nil
+		return newRows(&rows{session: s, ctx: ctx, raw: raw, tokens: d.tokens, ask: d.plan.AskOnZero(), returns: d.plan.Returns()}), nil
 	case checked:
 		b, err := s.bracket(ctx, d.tokens)
 		if err != nil {

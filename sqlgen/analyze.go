@@ -89,7 +89,7 @@ func (w *walker) statement(s span) outcome {
 
 func (p *Plan) set(o outcome) {
 	p.Kind, p.Verb, p.Tables, p.Strategy = o.kind, o.verb, o.tables, o.strategy
-	p.Reason, p.Advice, p.edits, p.check = o.reason, o.advice, o.edits, o.check
+	p.Reason, p.Advice, p.edits, p.check, p.returns = o.reason, o.advice, o.edits, o.check, o.returns
 }
 
 // alone notes that the text is one statement.

@@ -10,6 +10,7 @@ type outcome struct {
 	advice   string
 	edits    []edit
 	check    bool
+	returns  bool
 }
 
 func pass(kind Kind, verb string) outcome { return outcome{kind: kind, verb: verb, strategy: Pass} }

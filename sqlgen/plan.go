@@ -20,13 +20,14 @@ type Plan struct {
 	Advice   string   // what to do instead of a refused statement
 	Params   int      // the number of parameters that the text takes
 
-	text   string
-	kinds  []Kind
-	kind1  [1]Kind // what kinds is, for one statement
-	edits  []edit  // sorted by place
-	suffix string  // makes the names that are injected differ from the user's
-	check  bool    // PostgreSQL: the guard CTE reads the answer of a CTE that the WHERE reads too
-	once   atomic.Pointer[string]
+	text    string
+	kinds   []Kind
+	kind1   [1]Kind // what kinds is, for one statement
+	edits   []edit  // sorted by place
+	suffix  string  // makes the names that are injected differ from the user's
+	check   bool    // PostgreSQL: the guard CTE reads the answer of a CTE that the WHERE reads too
+	returns bool    // SQLite: there is a RETURNING clause
+	once    atomic.Pointer[string]
 }
 
 // Writes reports whether the statement writes, as far as the text tells. A
@@ -53,6 +54,11 @@ func (p *Plan) Text() string { return p.text }
 // the fence must be asked when none was affected. It is false where the check
 // raises an error.
 func (p *Plan) AskOnZero() bool { return p.Strategy == Splice && p.Engine == SQLite }
+
+// Returns reports whether a row of the result is one that the statement wrote.
+// It is false without RETURNING: SQLite can be told to answer each write with
+// a row of its own (PRAGMA count_changes), which proves nothing.
+func (p *Plan) Returns() bool { return p.returns }
 
 // Guarded returns the text with the fence of n tokens spliced in. The text
 // takes [TokenParams] parameters per token behind the user's own [Plan.Params].

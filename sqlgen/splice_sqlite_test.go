@@ -88,6 +88,8 @@ func TestSQLiteParametersKeepTheirNumbers(t *testing.T) {
 func TestSQLiteWritesThatAreCheckedFirst(t *testing.T) {
 	for _, c := range []struct{ name, text, reason string }{
 		{"DEFAULT VALUES", `INSERT INTO d DEFAULT VALUES`, "DEFAULT VALUES takes no condition"},
+		{"an aggregate in VALUES", `INSERT INTO d VALUES (count(*))`, "an aggregate in VALUES is an error, and behind SELECT is none"},
+		{"a window function in VALUES", `INSERT INTO d VALUES (my_own(1) OVER ())`, "an aggregate in VALUES is an error, and behind SELECT is none"},
 		{"VALUES in a compound query", `INSERT INTO d SELECT 1 UNION ALL VALUES (2)`, "a compound query with VALUES takes no LIMIT"},
 		{"VALUES at the front of one", `INSERT INTO d VALUES (1) UNION SELECT 2`, "a compound query with VALUES takes no LIMIT"},
 		{"a named parameter behind the fence", `DELETE FROM d WHERE a=:a RETURNING :b`, "a named parameter stands behind the place of the fence"},

@@ -173,6 +173,7 @@ func (w *walker) sqliteIndexed(i, hi int) (int, bool) {
 func (w *walker) sqliteChange(kind Kind, verb string, i, hi int, table Table) outcome {
 	o := outcome{kind: kind, verb: verb, tables: []Table{table}, strategy: Splice}
 	end := w.find(i, hi, kwReturning)
+	o.returns = end < hi
 	end = w.find(i, end, kwOrder)
 	end = w.find(i, end, kwLimit)
 	where := w.find(i, end, kwWhere)
@@ -201,6 +202,7 @@ func (w *walker) sqliteInsert(verb string, i, hi int, table Table) outcome {
 		return checkFirst(o, "DEFAULT VALUES takes no condition")
 	}
 	returning := w.find(i, hi, kwReturning)
+	o.returns = returning < hi
 	end := w.sqliteUpsert(i, returning)
 	if end == i {
 		return notUnderstood(verb, "its rows are not understood")
@@ -213,6 +215,8 @@ func (w *walker) sqliteInsert(verb string, i, hi int, table Table) outcome {
 	}
 	last := w.tokens[end-1].end
 	switch {
+	case values && w.sqliteAggregates(i, end):
+		return checkFirst(o, "an aggregate in VALUES is an error, and behind SELECT is none")
 	case values && !compound && !mixed:
 		o.edits = []edit{{at: w.tokens[i].start, kind: editRowsOpen}, {at: last, kind: editRowsClose}}
 	case values, mixed:
@@ -229,6 +233,39 @@ func (w *walker) sqliteInsert(verb string, i, hi int, table Table) outcome {
 		return o
 	}
 	return w.sqliteMainOnly(o)
+}
+
+// sqliteAggregateNames are SQLite's own aggregate and window functions.
+var sqliteAggregateNames = map[string]bool{
+	"avg": true, "count": true, "group_concat": true, "string_agg": true, "max": true, "min": true, "sum": true, "total": true,
+	"json_group_array": true, "json_group_object": true, "jsonb_group_array": true, "jsonb_group_object": true,
+	"median": true, "percentile": true, "percentile_cont": true, "percentile_disc": true,
+}
+
+// sqliteAggregates reports whether the range calls an aggregate or a window
+// function outside of a sub-select. A call of one that is the program's own is
+// seen by its OVER or FILTER only.
+func (w *walker) sqliteAggregates(lo, hi int) bool {
+	for i := lo; i+1 < hi; i++ {
+		if first := w.tokens[i+1].word; w.tokens[i].punct == '(' && (first == kwSelect || first == kwWith || first == kwValues) {
+			i = w.next(i) - 1
+			continue
+		}
+		if !w.name(i, hi) {
+			continue
+		}
+		if w.isPunct(i+1, hi, '(') && (sqliteAggregateNames[strings.ToLower(w.identifier(i))] ||
+			w.spells(i, "filter")) ||
+			w.spells(i, "over") {
+			return true
+		}
+	}
+	return false
+}
+
+// spells reports whether i is a word without quotes that reads so.
+func (w *walker) spells(i int, lower string) bool {
+	return w.tokens[i].kind == tokenWord && w.identifier(i) == lower
 }
 
 // sqliteUpsert returns where ON CONFLICT begins, or hi. A join's ON may be

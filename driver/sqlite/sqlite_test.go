@@ -206,6 +206,30 @@ func TestG13TwoGrantsOfOneEpoch(t *testing.T) {
 
 // An unqualified name may be that of a table in an attached database, whose
 // writing takes no lock on main: there the check comes first, under main's lock.
+// PRAGMA count_changes answers each write with a row, which is no proof that it
+// wrote.
+func TestARowThatSQLiteMakesIsNoProof(t *testing.T) {
+	w := drivertest.NewWorld(t, engine)
+	c := w.Conn(w.Fenced)
+	w.Must(c, `PRAGMA count_changes = 1`)
+	for _, text := range []string{`UPDATE d SET v = 'x'`, `DELETE FROM d`, `INSERT INTO d (v) VALUES ('x')`} {
+		var n int
+		w.Want("QueryRow "+text, c.QueryRowContext(w.With(drivertest.Stale), text).Scan(&n), guard.ErrFenced)
+		rows, err := c.QueryContext(w.With(drivertest.Stale), text)
+		w.Want("Query "+text, err, nil)
+		for rows.Next() {
+		}
+		w.Want("Rows "+text, rows.Err(), guard.ErrFenced)
+		rows.Close()
+	}
+	w.IsUntouched()
+	var n int
+	w.Want("valid", c.QueryRowContext(w.With(drivertest.Current), `UPDATE d SET v = v`).Scan(&n), nil)
+	if n == 0 {
+		t.Error("the valid write says that it changed no row")
+	}
+}
+
 func TestAttachedDatabases(t *testing.T) {
 	w := drivertest.NewWorld(t, engine)
 	other := testserver.SQLiteFile(t)
