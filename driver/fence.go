@@ -95,6 +95,38 @@ func (s *session) ask(ctx context.Context, tokens []guard.Token) error {
 	return nil
 }
 
+// askAfter asks about a statement that has been executed and has shown no row.
+// The answer must be had also if the caller's context has ended meanwhile: until
+// it is known, the transaction must not commit (SPEC G8). If it cannot be had,
+// the transaction is ended as by a refusal.
+func (s *session) askAfter(ctx context.Context, tokens []guard.Token) error {
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	err := s.ask(after, tokens)
+	if err == nil {
+		return nil
+	}
+	err = s.failed(ctx, onceOnly(err), tokens)
+	s.refuse(ctx, err)
+	return err
+}
+
+// interrupted returns err, or the refusal that the end of the context has hidden.
+func (s *session) interrupted(ctx context.Context, d *decision, err error) error {
+	if ctx.Err() == nil || !d.plan.AskOnZero() || s.refused != nil {
+		return err
+	}
+	return refusalOr(s.askAfter(ctx, d.tokens), err)
+}
+
+// refusalOr returns asked if it is a refusal by the fence, and err otherwise.
+func refusalOr(asked, err error) error {
+	if errors.Is(asked, guard.ErrFenced) || errors.Is(asked, guard.ErrUnregistered) {
+		return asked
+	}
+	return err
+}
+
 func asString(v driver.Value) (string, bool) {
 	switch v := v.(type) {
 	case string:

@@ -71,8 +71,10 @@ func (r *rows) advance(next func() error) error {
 	}
 	if r.ask {
 		r.ask = false
-		if err := r.session.ask(r.ctx, r.tokens); err != nil {
-			return r.fail(onceOnly(err))
+		_ = r.raw.Close() // the rows are at their end; what a refusal rolls back must have none open
+		r.closed = true
+		if r.err = r.session.askAfter(r.ctx, r.tokens); r.err != nil {
+			return r.err
 		}
 	}
 	return io.EOF
@@ -86,6 +88,12 @@ func (r *rows) fail(err error) error {
 		_ = r.raw.Close() // err is the cause
 	}
 	r.err = r.session.failed(r.ctx, err, r.tokens)
+	if r.ask {
+		// The error may have come before the first row showed, such as the end
+		// of the context: the fence may have refused all the same.
+		r.ask = false
+		r.err = refusalOr(r.session.askAfter(r.ctx, r.tokens), r.err)
+	}
 	return r.err
 }
 
@@ -98,16 +106,17 @@ func (r *rows) Close() error {
 	unread := r.ask
 	if unread {
 		r.ask = false
-		unread = r.raw.Next(make([]driver.Value, len(r.raw.Columns()))) == io.EOF || !r.returns
+		// Also after an error: it may be the end of the context, of which
+		// database/sql tells nobody but by closing the rows.
+		unread = r.raw.Next(make([]driver.Value, len(r.raw.Columns()))) != nil || !r.returns
 	}
 	r.closed = true
-	if err := r.raw.Close(); err != nil {
-		return r.session.failed(r.ctx, err, r.tokens)
-	}
+	closed := r.raw.Close()
 	if unread {
-		if err := r.session.ask(r.ctx, r.tokens); err != nil {
-			r.err = r.session.failed(r.ctx, onceOnly(err), r.tokens)
-		}
+		r.err = r.session.askAfter(r.ctx, r.tokens)
+	}
+	if r.err == nil && closed != nil {
+		return r.session.failed(r.ctx, closed, r.tokens)
 	}
 	return r.err
 }

@@ -248,8 +248,8 @@ func (s *session) exec(ctx context.Context, t target, text string, args []driver
 		}
 		if d.plan.AskOnZero() {
 			if n, err := res.RowsAffected(); err != nil || n == 0 {
-				if err := s.ask(ctx, d.tokens); err != nil {
-					return nil, s.failed(ctx, onceOnly(err), d.tokens)
+				if err := s.askAfter(ctx, d.tokens); err != nil {
+					return nil, err
 				}
 			}
 		}

@@ -206,6 +206,29 @@ func TestG13TwoGrantsOfOneEpoch(t *testing.T) {
 
 // An unqualified name may be that of a table in an attached database, whose
 // writing takes no lock on main: there the check comes first, under main's lock.
+// A refused statement whose context ends before its rows are read still ends the
+// transaction.
+func TestAnEndedContextDoesNotHideARefusal(t *testing.T) {
+	w := drivertest.NewWorld(t, engine)
+	for range 50 {
+		tx := w.Begin(t.Context(), w.Fenced)
+		_, err := tx.ExecContext(guard.Without(t.Context()), `UPDATE d SET v = 'before'`)
+		w.Want("before", err, nil)
+		ctx, cancel := context.WithCancel(w.With(drivertest.Stale))
+		rows, err := tx.QueryContext(ctx, `INSERT INTO d (v) VALUES ('x') RETURNING id`)
+		cancel()
+		if err == nil {
+			for rows.Next() {
+			}
+			rows.Close()
+		}
+		if err := tx.Commit(); !errors.Is(err, guard.ErrFenced) {
+			t.Fatalf("Commit: error %v, want ErrFenced", err)
+		}
+	}
+	w.IsUntouched()
+}
+
 // PRAGMA count_changes answers each write with a row, which is no proof that it
 // wrote.
 func TestARowThatSQLiteMakesIsNoProof(t *testing.T) {
