@@ -41,7 +41,7 @@ func (s *session) failed(ctx context.Context, err error, tokens []guard.Token) e
 	} else if s.native != nil {
 		if reason, ok := s.native.Unspliceable(err); ok {
 			return &guard.UnsupportedError{Kind: "this write", Reason: reason,
-				Advice: "write to a table without such a rule"}
+				Advice: "write to a table without such a rule", Err: err}
 		}
 	}
 	if errors.Is(err, guard.ErrFenced) || errors.Is(err, guard.ErrUnregistered) {

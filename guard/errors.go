@@ -88,11 +88,13 @@ func (e *UnregisteredError) Is(target error) bool { return target == ErrUnregist
 func (e *UnregisteredError) Unwrap() error { return e.Err }
 
 // UnsupportedError reports a statement that was refused because it cannot be
-// guarded. It matches [ErrUnsupported]. Nothing was sent to the server.
+// guarded. It matches [ErrUnsupported]. Nothing was sent to the server, unless
+// Err holds the server's own refusal of the guarded statement.
 type UnsupportedError struct {
 	Kind   string // what the statement is, such as "COPY" or "several statements"
 	Reason string // why it cannot be guarded
 	Advice string // what to do instead
+	Err    error  // the server's error, or nil
 }
 
 func (e *UnsupportedError) Error() string {
@@ -105,6 +107,9 @@ func (e *UnsupportedError) Error() string {
 
 // Is makes the error match [ErrUnsupported].
 func (e *UnsupportedError) Is(target error) bool { return target == ErrUnsupported }
+
+// Unwrap returns the server's error.
+func (e *UnsupportedError) Unwrap() error { return e.Err }
 
 // UnguardedError reports a write without a token to a table whose policy
 // requires one. It matches [ErrUnguarded]. Nothing was sent to the server.

@@ -62,6 +62,8 @@ func Tables(names ...string) PolicyOption {
 
 // Require refuses, with [ErrUnguarded], a write to a listed table whose
 // context carries no token and was not made by [Without]. It needs [Tables].
+// Definitions (CREATE, ALTER, DROP and their like) pass, so that migrations,
+// which carry no token, do.
 func Require() PolicyOption {
 	return func(p *Policy) error {
 		p.require = true

@@ -91,6 +91,10 @@ func ParseToken(s string) (Token, error) {
 	if err := t.Validate(); err != nil {
 		return Token{}, err
 	}
+	if t.String() != s {
+		// One token, one text: texts are compared, cached and logged.
+		return Token{}, fmt.Errorf("%w: token %q is not in its one form %q", ErrInvalidInput, s, t.String())
+	}
 	return t, nil
 }
 

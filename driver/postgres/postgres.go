@@ -9,6 +9,7 @@ package postgres
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -129,8 +130,8 @@ func (c *conn) Unprepared() (driver.Value, bool) {
 // Unspliceable implements [native.Conn]. The routine in the server's source is
 // named in every language; the SQLSTATE alone also stands for cached plans.
 func (c *conn) Unspliceable(err error) (string, bool) {
-	e, ok := err.(*pgconn.PgError)
-	if !ok || e.Code != "0A000" || (e.Routine != "RewriteQuery" && e.Routine != "rewriteRuleAction") {
+	var e *pgconn.PgError // pgx wraps those of Parse
+	if !errors.As(err, &e) || e.Code != "0A000" || (e.Routine != "RewriteQuery" && e.Routine != "rewriteRuleAction") {
 		return "", false
 	}
 	return "a rule of the table does not go with it: " + e.Message, true

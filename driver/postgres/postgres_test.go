@@ -598,6 +598,18 @@ func TestTablesWithRules(t *testing.T) {
 		w.Must(w.Bare, `CREATE RULE twice AS ON UPDATE TO d DO ALSO INSERT INTO logged VALUES (1)`)
 		_, err := w.Fenced.ExecContext(w.With(drivertest.Current), `UPDATE d SET v = 'x' WHERE id = 1`)
 		w.Want("a table with a rule", err, guard.ErrUnsupported)
+		// Pgx wraps what the server says to Parse.
+		_, err = w.Fenced.ExecContext(w.With(drivertest.Current), `UPDATE d SET v = $1 WHERE id = 1`, "x")
+		w.Want("with an argument", err, guard.ErrUnsupported)
+		var server *pgconn.PgError
+		if !errors.As(err, &server) || server.Code != "0A000" {
+			t.Errorf("the server's error is lost: %v", err)
+		}
+		rows, err := w.Fenced.QueryContext(w.With(drivertest.Current), `UPDATE d SET v = 'x' WHERE id = 1 RETURNING id`)
+		if err == nil {
+			rows.Close()
+		}
+		w.Want("by Query", err, guard.ErrUnsupported)
 		w.IsUntouched()
 	})
 }
