@@ -244,7 +244,7 @@ func (s *session) exec(ctx context.Context, t target, text string, args []driver
 	case spliced:
 		res, err := t.exec(ctx, d, len(d.tokens), s.guarded(d, true))
 		if err != nil {
-			return nil, s.failed(ctx, err, d.tokens)
+			return nil, s.interrupted(ctx, d, s.failed(ctx, err, d.tokens))
 		}
 		if d.plan.AskOnZero() {
 			if n, err := res.RowsAffected(); err != nil || n == 0 {
@@ -284,7 +284,7 @@ func (s *session) query(ctx context.Context, t target, text string, args []drive
 	case spliced:
 		raw, err := t.query(ctx, d, len(d.tokens), s.guarded(d, false))
 		if err != nil {
-			return nil, s.failed(ctx, err, d.tokens)
+			return nil, s.interrupted(ctx, d, s.failed(ctx, err, d.tokens))
 		}
 		return newRows(&rows{session: s, ctx: ctx, raw: raw, tokens: d.tokens, ask: d.plan.AskOnZero(), returns: d.plan.Returns()}), nil
 	case checked:

@@ -229,6 +229,63 @@ func TestAnEndedContextDoesNotHideARefusal(t *testing.T) {
 	w.IsUntouched()
 }
 
+// endsAfter is a context that ends when it has been looked at n times: wherever
+// that is, in database/sql, in our driver or in SQLite's.
+type endsAfter struct {
+	context.Context
+	looks, n int
+	done     chan struct{}
+}
+
+func (c *endsAfter) Done() <-chan struct{} {
+	c.looks++
+	if c.looks == c.n {
+		close(c.done)
+	}
+	return c.done
+}
+
+func (c *endsAfter) Err() error {
+	select {
+	case <-c.done:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// A stale statement that the end of its context has interrupted is refused all
+// the same, once it has reached the driver.
+func TestAStatementThatIsInterruptedIsRefused(t *testing.T) {
+	w := drivertest.NewWorld(t, engine)
+	fenced := 0
+	for n := 1; n <= 8; n++ {
+		tx := w.Begin(t.Context(), w.Fenced)
+		// What the driver asks once is asked here.
+		_, err := tx.ExecContext(w.With(drivertest.Current), `UPDATE d SET v = 'before'`)
+		w.Want("before", err, nil)
+		ctx := &endsAfter{Context: w.With(drivertest.Stale), n: n, done: make(chan struct{})}
+		_, err = tx.ExecContext(ctx, `UPDATE d SET v = 'x'`)
+		committed := tx.Commit()
+		switch {
+		case errors.Is(err, guard.ErrFenced):
+			fenced++
+			if !errors.Is(committed, guard.ErrFenced) {
+				t.Errorf("context ended at look %d: Commit: error %v, want ErrFenced", n, committed)
+			}
+		case !errors.Is(err, context.Canceled) || n > 2:
+			// Only database/sql itself gives up before the driver is asked.
+			t.Errorf("context ended at look %d: error %v, want ErrFenced", n, err)
+		default:
+			w.Reset()
+		}
+	}
+	if fenced == 0 {
+		t.Error("no context ended late enough")
+	}
+	w.IsUntouched()
+}
+
 // PRAGMA count_changes answers each write with a row, which is no proof that it
 // wrote.
 func TestARowThatSQLiteMakesIsNoProof(t *testing.T) {
