@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -233,13 +234,13 @@ func TestAnEndedContextDoesNotHideARefusal(t *testing.T) {
 // that is, in database/sql, in our driver or in SQLite's.
 type endsAfter struct {
 	context.Context
-	looks, n int
-	done     chan struct{}
+	looks atomic.Int64
+	n     int64
+	done  chan struct{}
 }
 
 func (c *endsAfter) Done() <-chan struct{} {
-	c.looks++
-	if c.looks == c.n {
+	if c.looks.Add(1) == c.n {
 		close(c.done)
 	}
 	return c.done
@@ -259,7 +260,7 @@ func (c *endsAfter) Err() error {
 func TestAStatementThatIsInterruptedIsRefused(t *testing.T) {
 	w := drivertest.NewWorld(t, engine)
 	fenced := 0
-	for n := 1; n <= 8; n++ {
+	for n := int64(1); n <= 8; n++ {
 		tx := w.Begin(t.Context(), w.Fenced)
 		// What the driver asks once is asked here.
 		_, err := tx.ExecContext(w.With(drivertest.Current), `UPDATE d SET v = 'before'`)
