@@ -9,12 +9,14 @@ import (
 // text that is not understood is a [Plan] of KindUnknown, which counts as a
 // write and is refused under a token. The time it takes is linear in the
 // length of the text. It panics for an engine that this package does not know.
-func Analyze(e Engine, text string) *Plan {
-	if e != PostgreSQL && e != SQLite {
-		panic("sqlgen: no rules for " + e.String())
-	}
-	p := &Plan{Engine: e, text: text}
+func Analyze(e Engine, text string, opts ...Option) *Plan {
+	return analyze(e, text, newOptions(opts))
+}
+
+func analyze(e Engine, text string, o options) *Plan {
+	p := &Plan{Engine: e, rules: rulesOf(e), options: o, text: text}
 	w := newWalker(e, text)
+	w.standardStrings = o.standardStrings
 	defer w.free()
 	if err := w.read(); err != nil {
 		verb := "the text"
@@ -42,21 +44,8 @@ func Analyze(e Engine, text string) *Plan {
 }
 
 func (w *walker) analyzeOne(p *Plan, s span) {
-	o := w.statement(s)
-	p.Params = w.params()
-	if w.engine == SQLite {
-		edits, params, ok := w.sqliteNumber(o.edits)
-		p.Params = params
-		switch {
-		case o.strategy != Splice:
-		case !ok:
-			o = checkFirst(o, "a named parameter stands behind the place of the fence")
-		case w.namesParameter(s):
-			o = checkFirst(o, "a column is named after its text, which would change")
-		default:
-			o.edits = edits
-		}
-	}
+	o := w.rules.statement(w, s.lo, s.hi)
+	o, p.Params, p.At = w.rules.number(w, s, o)
 	if w.own && o.strategy == Splice {
 		p.suffix = freshSuffix(p.text)
 	}
@@ -68,7 +57,7 @@ func (w *walker) analyzeSeveral(p *Plan, parts []span) {
 	o := refuse(KindSeveral, "several statements", "they cannot be guarded as one", "send them one at a time")
 	known := true
 	for _, part := range parts {
-		s := w.statement(part)
+		s := w.rules.statement(w, part.lo, part.hi)
 		p.kinds = append(p.kinds, s.kind)
 		o.tables = append(o.tables, s.tables...)
 		known = known && (s.tables != nil || !s.kind.writes())
@@ -76,15 +65,8 @@ func (w *walker) analyzeSeveral(p *Plan, parts []span) {
 	if !known {
 		o.tables = nil
 	}
-	p.Params = w.params()
+	_, p.Params, p.At = w.rules.number(w, span{0, len(w.tokens)}, o)
 	p.set(o)
-}
-
-func (w *walker) statement(s span) outcome {
-	if w.engine == SQLite {
-		return sqliteStatement(w, s.lo, s.hi)
-	}
-	return postgresStatement(w, s.lo, s.hi)
 }
 
 func (p *Plan) set(o outcome) {
@@ -101,49 +83,36 @@ func (p *Plan) alone() {
 // span is the tokens of one statement.
 type span struct{ lo, hi int }
 
-// split divides the text at its semicolons; empty statements are dropped. The
-// semicolons inside of a body (BEGIN ATOMIC … END, a trigger's BEGIN … END)
-// do not divide.
+// split divides the text at its semicolons; empty statements are dropped.
 func (w *walker) split() []span {
-	lo, body := 0, false
-	for i := 0; i <= len(w.tokens); {
+	for lo := 0; lo < len(w.tokens); {
+		end := w.rules.end(w, lo)
+		if end > lo {
+			w.parts = append(w.parts, span{lo, end})
+		}
+		lo = end + 1
+	}
+	return w.parts
+}
+
+// endOf returns the semicolon that ends the statement which begins at lo.
+// Where hasBody says that a BEGIN opens a body of statements (BEGIN ATOMIC …
+// END, a trigger's BEGIN … END), the semicolons inside of it do not.
+func (w *walker) endOf(lo int, hasBody func(w *walker, lo, i int) bool) int {
+	body := false
+	for i := lo; i < len(w.tokens); i = w.next(i) {
 		switch {
-		case i == len(w.tokens) || w.tokens[i].punct == ';' && !body:
-			if i > lo {
-				w.parts = append(w.parts, span{lo, i})
-			}
-			i++
-			lo, body = i, false
-			continue
+		case w.tokens[i].punct == ';' && !body:
+			return i
 		case w.tokens[i].word == kwBegin && !body:
-			body = w.hasBody(lo, i)
+			body = hasBody(w, lo, i)
 		case w.tokens[i].word == kwEnd && body:
 			// A CASE ends elsewhere, and so may a column of that name: behind
 			// a semicolon there is no other END.
 			body = w.tokens[i-1].punct != ';' && w.tokens[i-1].word != kwAtomic
 		}
-		i = w.next(i)
 	}
-	return w.parts
-}
-
-// hasBody reports whether the BEGIN at i opens a body of statements: that of
-// CREATE [OR REPLACE] FUNCTION or PROCEDURE, or of CREATE [TEMP] TRIGGER.
-func (w *walker) hasBody(lo, i int) bool {
-	if !w.is(lo, i, kwCreate) {
-		return false
-	}
-	lo++
-	if w.engine == PostgreSQL {
-		if w.is(lo, i, kwOr) && w.is(lo+1, i, kwReplace) {
-			lo += 2
-		}
-		return (w.is(lo, i, kwFunction) || w.is(lo, i, kwProcedure)) && w.is(i+1, len(w.tokens), kwAtomic)
-	}
-	if w.is(lo, i, kwTemp) || w.is(lo, i, kwTemporary) {
-		lo++
-	}
-	return w.is(lo, i, kwTrigger)
+	return len(w.tokens)
 }
 
 // MayChangeTransaction reports whether executing the text could begin or end
@@ -156,16 +125,13 @@ func MayChangeTransaction(e Engine, text string) bool {
 	if i := strings.IndexByte(text, ';'); i >= 0 && strings.Trim(text[i:], "; \t\r\n") != "" {
 		return true
 	}
+	r := rulesOf(e)
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
 		case isPostgresSpace(c):
 			i++
-		case c == '-' && strings.HasPrefix(text[i:], "--"):
-			ends := "\n"
-			if e == PostgreSQL {
-				ends = "\n\r"
-			}
-			n := strings.IndexAny(text[i:], ends)
+		case c == '-' && strings.HasPrefix(text[i:], "--") && !r.dashSpace:
+			n := strings.IndexAny(text[i:], r.lineEnds)
 			if n < 0 {
 				return false
 			}
@@ -175,16 +141,22 @@ func MayChangeTransaction(e Engine, text string) bool {
 			for end < len(text) && isIdent(text[end]) {
 				end++
 			}
-			switch lookupKeyword(text[i:end]) {
-			case kwBegin, kwStart, kwCommit, kwEnd, kwRollback, kwAbort, kwSavepoint, kwRelease, kwPrepare, kwAttach, kwDetach:
-				return true
-			}
-			return false
+			return r.lasting(lookupKeyword(text[i:end]))
 		default:
 			// A comment, a bracket, a byte order mark or something odd: let
 			// Analyze tell.
 			return c != '('
 		}
+	}
+	return false
+}
+
+// transactional holds the words that begin or end a transaction or attach a
+// database, on PostgreSQL or SQLite.
+func transactional(first keyword) bool {
+	switch first {
+	case kwBegin, kwStart, kwCommit, kwEnd, kwRollback, kwAbort, kwSavepoint, kwRelease, kwPrepare, kwAttach, kwDetach:
+		return true
 	}
 	return false
 }

@@ -23,9 +23,10 @@ const (
 // on only, so that texts used once do not drive out the others. It is safe for
 // concurrent use; a hit takes no lock and allocates nothing.
 type Cache struct {
-	engine Engine
-	seed   maphash.Seed
-	shards [cacheShards]cacheShard
+	engine  Engine
+	options options
+	seed    maphash.Seed
+	shards  [cacheShards]cacheShard
 }
 
 type cacheShard struct {
@@ -41,13 +42,16 @@ type cacheEntry struct {
 	used atomic.Bool // since the last sweep
 }
 
-// NewCache returns an empty cache for texts of the engine.
-func NewCache(e Engine) *Cache { return &Cache{engine: e, seed: maphash.MakeSeed()} }
+// NewCache returns an empty cache for texts of the engine, executed in sessions
+// of which the options hold.
+func NewCache(e Engine, opts ...Option) *Cache {
+	return &Cache{engine: e, options: newOptions(opts), seed: maphash.MakeSeed()}
+}
 
 // Plan returns the plan of the text.
 func (c *Cache) Plan(text string) *Plan {
 	if len(text) > maxCachedText {
-		return Analyze(c.engine, text)
+		return analyze(c.engine, text, c.options)
 	}
 	hash := maphash.String(c.seed, text)
 	s := &c.shards[hash%cacheShards]
@@ -62,7 +66,7 @@ func (c *Cache) Plan(text string) *Plan {
 		}
 	}
 	// The text may be a piece of a larger one, which must not be kept alive.
-	p := Analyze(c.engine, strings.Clone(text))
+	p := analyze(c.engine, strings.Clone(text), c.options)
 	s.offer(hash, p)
 	return p
 }

@@ -7,14 +7,14 @@ import "fmt"
 const SchemaVersion = 1
 
 // fence is what one engine brings: the schema, and the texts that guard and
-// the lease stores send. The files fence_postgres.go and fence_sqlite.go each
-// hold one.
+// the lease stores send. The files fence_<engine>.go each hold one. db is the
+// qualifier of the names ([Database]), quoted and with its dot, or "".
 type fence struct {
-	schema  string             // see Schema
-	version string             // see VersionSQL
-	check   func(n int) string // see CheckSQL; n >= 1
-	mark    string             // see MarkSQL
-	advance string             // see AdvanceSQL
+	schema  string                        // see Schema
+	version func(db string) string        // see VersionSQL
+	check   func(n int, db string) string // see CheckSQL; n >= 1
+	mark    string                        // see MarkSQL
+	advance string                        // see AdvanceSQL
 	grants  func(role string) string
 }
 
@@ -42,21 +42,24 @@ func Schema(e Engine) string { return fenceOf(e).schema }
 // VersionSQL returns a query without parameters whose one row and column is
 // the version of the schema found, an integer, 0 where there is none. It needs
 // no privilege on the schema.
-func VersionSQL(e Engine) string { return fenceOf(e).version }
+func VersionSQL(e Engine, opts ...Option) string {
+	return fenceOf(e).version(newOptions(opts).database)
+}
 
 // CheckSQL returns one statement that checks n >= 1 tokens, given as
 // n * [TokenParams] parameters in the order of [TokenParams].
 //
 // PostgreSQL: one row with one boolean, true; a token that does not pass
 // raises (see the comment of sqlfence.pass in the schema), and the fence stays
-// closed to takeovers until the transaction ends. SQLite: one row (resource,
-// high_water, grant_id) for each token whose resource has a mark, for the
-// caller to judge.
-func CheckSQL(e Engine, n int) string {
+// closed to takeovers until the transaction ends. SQLite, MySQL: one row
+// (resource, high_water, grant_id) for each token whose resource has a mark, for
+// the caller to judge; on MySQL, the marks found stay as they are until the
+// transaction ends.
+func CheckSQL(e Engine, n int, opts ...Option) string {
 	if n < 1 {
 		panic(fmt.Sprintf("sqlgen: CheckSQL for %d tokens", n))
 	}
-	return fenceOf(e).check(n)
+	return fenceOf(e).check(n, newOptions(opts).database)
 }
 
 // MarkSQL returns a query with one parameter, the resource. Its row is the

@@ -12,22 +12,24 @@ var postgresSchema string
 // postgresFence: every name, type and operator is qualified, so that no
 // search_path, temporary object or operator of a user's can stand in for them.
 var postgresFence = fence{
-	schema: postgresSchema,
-	// The catalog is asked, and not the schema: the query must parse where
-	// there is no schema, and answer a role that may not use it.
-	version: `SELECT COALESCE((SELECT pg_catalog.substr(p.prosrc, 8)::pg_catalog.int8 FROM pg_catalog.pg_proc AS p ` +
-		`JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace ` +
-		`WHERE n.nspname OPERATOR(pg_catalog.=) 'sqlfence'::pg_catalog.name ` +
-		`AND p.proname OPERATOR(pg_catalog.=) 'schema_version'::pg_catalog.name ` +
-		`AND p.pronargs OPERATOR(pg_catalog.=) 0::pg_catalog.int2), 0::pg_catalog.int8)`,
-	check: postgresCheck,
-	mark:  `SELECT m.high_water, m.grant_id FROM sqlfence.mark($1::pg_catalog.text) AS m`,
+	schema:  postgresSchema,
+	version: func(string) string { return postgresVersion },
+	check:   postgresCheck,
+	mark:    `SELECT m.high_water, m.grant_id FROM sqlfence.mark($1::pg_catalog.text) AS m`,
 	advance: `SELECT a.high_water, a.mark_grant FROM ` +
 		`sqlfence.advance($1::pg_catalog.text, $2::pg_catalog.int8, $3::pg_catalog.int8) AS a`,
 	grants: postgresGrants,
 }
 
-func postgresCheck(n int) string {
+// postgresVersion asks the catalog, and not the schema: the query must parse
+// where there is no schema, and answer a role that may not use it.
+const postgresVersion = `SELECT COALESCE((SELECT pg_catalog.substr(p.prosrc, 8)::pg_catalog.int8 FROM pg_catalog.pg_proc AS p ` +
+	`JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace ` +
+	`WHERE n.nspname OPERATOR(pg_catalog.=) 'sqlfence'::pg_catalog.name ` +
+	`AND p.proname OPERATOR(pg_catalog.=) 'schema_version'::pg_catalog.name ` +
+	`AND p.pronargs OPERATOR(pg_catalog.=) 0::pg_catalog.int2), 0::pg_catalog.int8)`
+
+func postgresCheck(n int, _ string) string {
 	var b strings.Builder
 	b.WriteString("SELECT ")
 	for i := range n {

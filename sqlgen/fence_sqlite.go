@@ -13,7 +13,7 @@ var sqliteSchema string
 // the same name would otherwise take its place (DESIGN §4).
 var sqliteFence = fence{
 	schema:  sqliteSchema,
-	version: `SELECT version FROM main.sqlfence_meta WHERE only = 1`,
+	version: func(string) string { return `SELECT version FROM main.sqlfence_meta WHERE only = 1` },
 	check:   sqliteCheck,
 	mark:    `SELECT high_water, grant_id FROM main.sqlfence_fences WHERE resource = ?1`,
 	advance: `INSERT INTO main.sqlfence_fences AS f (resource, high_water, grant_id)
@@ -36,7 +36,7 @@ const (
 // sqliteCheck returns one row (resource, high_water, grant_id) for each of n
 // tokens that has a mark. All parameters of the tokens are used, because
 // drivers count them.
-func sqliteCheck(n int) string {
+func sqliteCheck(n int, _ string) string {
 	var b strings.Builder
 	b.WriteString("WITH presented (resource, epoch, grant_id) AS (VALUES ")
 	for i := range n {

@@ -48,6 +48,8 @@ type lexer struct {
 	tokens []token
 	// own reports that an identifier begins like the names we inject.
 	own bool
+	// standardStrings: see StandardStrings.
+	standardStrings bool
 }
 
 func (l *lexer) fail(at int, reason, advice string) error {

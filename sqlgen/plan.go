@@ -19,14 +19,20 @@ type Plan struct {
 	Reason   string   // why it is refused, or checked first
 	Advice   string   // what to do instead of a refused statement
 	Params   int      // the number of parameters that the text takes
+	// At is the index among the user's arguments at which those of the fence
+	// are inserted, [TokenParams] for each token: Params, but on MySQL, which
+	// counts its parameters by their places.
+	At int
 
+	rules   *rules
+	options options
 	text    string
 	kinds   []Kind
 	kind1   [1]Kind // what kinds is, for one statement
 	edits   []edit  // sorted by place
 	suffix  string  // makes the names that are injected differ from the user's
 	check   bool    // PostgreSQL: the guard CTE reads the answer of a CTE that the WHERE reads too
-	returns bool    // SQLite: there is a RETURNING clause
+	returns bool    // there is a RETURNING clause (not PostgreSQL)
 	once    atomic.Pointer[string]
 }
 
@@ -53,7 +59,7 @@ func (p *Plan) Text() string { return p.text }
 // AskOnZero reports whether a refused write shows as no row at all, so that
 // the fence must be asked when none was affected. It is false where the check
 // raises an error.
-func (p *Plan) AskOnZero() bool { return p.Strategy == Splice && p.Engine == SQLite }
+func (p *Plan) AskOnZero() bool { return p.Strategy == Splice && p.rules.askOnZero }
 
 // Returns reports whether a row of the result is one that the statement wrote.
 // It is false without RETURNING: SQLite can be told to answer each write with
@@ -61,7 +67,8 @@ func (p *Plan) AskOnZero() bool { return p.Strategy == Splice && p.Engine == SQL
 func (p *Plan) Returns() bool { return p.returns }
 
 // Guarded returns the text with the fence of n tokens spliced in. The text
-// takes [TokenParams] parameters per token behind the user's own [Plan.Params].
+// takes [TokenParams] parameters per token besides the user's own [Plan.Params]:
+// their arguments go in at [Plan.At].
 // It is an error if the plan's strategy is not [Splice], if n < 1, or if the
 // statement would take more parameters than the engine's protocol can carry.
 func (p *Plan) Guarded(n int) (string, error) {
@@ -76,10 +83,7 @@ func (p *Plan) Guarded(n int) (string, error) {
 	if n < 1 {
 		return "", errors.New("sqlgen: Guarded without a token")
 	}
-	limit := maxPostgresParams
-	if p.Engine == SQLite {
-		limit = maxSQLiteParams
-	}
+	limit := p.rules.maxParams
 	if total := p.Params + n*TokenParams; total > limit {
 		return "", &TooManyParamsError{Params: p.Params, Total: total, Limit: limit}
 	}
@@ -128,11 +132,11 @@ type edit struct {
 	kind editKind
 }
 
-// hasParams reports whether the parameters of the fence are put in here
-// (SQLite).
+// hasParams reports whether the parameters of the fence are put in here, by an
+// engine that puts them where the guard is.
 func (k editKind) hasParams() bool {
 	switch k {
-	case editWhere, editCloseAnd, editRowsClose, editLimit, editLimitOpen:
+	case editWhere, editWhereOpen, editCloseAnd, editRowsClose, editLimit, editLimitOpen:
 		return true
 	}
 	return false
@@ -150,25 +154,25 @@ func (p *Plan) splice(n int) string {
 		case editList:
 			b = append(p.appendHead(append(b, ' '), n), ',')
 		case editWhere:
-			b = p.appendGuard(append(b, " WHERE "...), n)
+			b = p.rules.guard(append(b, " WHERE "...), p, n)
 		case editWhereOpen:
-			b = append(p.appendGuard(b, n), " AND ("...)
+			b = append(p.rules.guard(b, p, n), " AND ("...)
 		case editClose:
 			b = append(b, ')')
 		case editOpen:
 			b = append(b, '(')
 		case editCloseAnd:
-			b = p.appendGuard(append(b, ") AND "...), n)
+			b = p.rules.guard(append(b, ") AND "...), p, n)
 		case editNumber:
 			b = strconv.AppendInt(b, int64(e.num), 10)
 		case editRowsOpen:
 			b = append(b, "SELECT * FROM ("...)
 		case editRowsClose:
-			b = p.appendGuard(append(b, ") WHERE "...), n)
+			b = p.rules.guard(append(b, ") WHERE "...), p, n)
 		case editLimit:
-			b = append(p.appendGuard(append(b, " LIMIT CASE WHEN "...), n), " THEN -1 ELSE 0 END"...)
+			b = append(p.rules.guard(append(b, " LIMIT CASE WHEN "...), p, n), " THEN -1 ELSE 0 END"...)
 		case editLimitOpen:
-			b = append(p.appendGuard(append(b, " CASE WHEN "...), n), " THEN ("...)
+			b = append(p.rules.guard(append(b, " CASE WHEN "...), p, n), " THEN ("...)
 		case editLimitClose:
 			b = append(b, ") ELSE 0 END"...)
 		}
@@ -179,14 +183,6 @@ func (p *Plan) splice(n int) string {
 // appendHead appends the WITH members that hold the check (PostgreSQL).
 func (p *Plan) appendHead(b []byte, n int) []byte {
 	return appendPostgresHead(b, p.suffix, p.Params, n, p.check)
-}
-
-// appendGuard appends the condition that is true while the fence is open.
-func (p *Plan) appendGuard(b []byte, n int) []byte {
-	if p.Engine == PostgreSQL {
-		return appendPostgresGuard(b, p.suffix)
-	}
-	return appendSQLiteGuard(b, p.Params, n)
 }
 
 // freshSuffix returns what to put behind the names that are injected so that

@@ -2,6 +2,38 @@ package sqlgen
 
 import "strconv"
 
+var postgresRules = rules{
+	lex:          lexPostgres,
+	statement:    postgresStatement,
+	end:          func(w *walker, lo int) int { return w.endOf(lo, postgresBody) },
+	number:       postgresNumber,
+	guard:        appendPostgresGuard,
+	maxParams:    maxPostgresParams,
+	maxName:      63,
+	valuesColumn: true,
+	lineEnds:     "\n\r",
+	lasting:      transactional,
+}
+
+// postgresBody reports whether the BEGIN at i opens the body of CREATE [OR
+// REPLACE] FUNCTION or PROCEDURE, in the statement that begins at lo.
+func postgresBody(w *walker, lo, i int) bool {
+	if !w.is(lo, i, kwCreate) {
+		return false
+	}
+	lo++
+	if w.is(lo, i, kwOr) && w.is(lo+1, i, kwReplace) {
+		lo += 2
+	}
+	return (w.is(lo, i, kwFunction) || w.is(lo, i, kwProcedure)) && w.is(i+1, len(w.tokens), kwAtomic)
+}
+
+// postgresNumber: the fence's parameters follow the highest of the user's.
+func postgresNumber(w *walker, _ span, o outcome) (outcome, int, int) {
+	n := w.params()
+	return o, n, n
+}
+
 // appendPostgresHead appends the WITH members that hold the check. A
 // data-modifying member always runs, once and to its end, also unreferenced and
 // also where the planner folds the statement's own condition to false; table
@@ -28,9 +60,9 @@ func appendPostgresHead(b []byte, suffix string, params, n int, check bool) []by
 	return b
 }
 
-func appendPostgresGuard(b []byte, suffix string) []byte {
-	b = append(append(b, "(SELECT sqlfence_k"...), suffix...)
-	b = append(append(b, ".ok FROM sqlfence_k"...), suffix...)
+func appendPostgresGuard(b []byte, p *Plan, _ int) []byte {
+	b = append(append(b, "(SELECT sqlfence_k"...), p.suffix...)
+	b = append(append(b, ".ok FROM sqlfence_k"...), p.suffix...)
 	return append(b, ')')
 }
 

@@ -16,14 +16,14 @@ type Engine uint8
 const (
 	PostgreSQL Engine = iota + 1
 	SQLite
+	MySQL // MySQL 8 and MariaDB
 )
 
+var engineNames = [...]string{PostgreSQL: "PostgreSQL", SQLite: "SQLite", MySQL: "MySQL"}
+
 func (e Engine) String() string {
-	switch e {
-	case PostgreSQL:
-		return "PostgreSQL"
-	case SQLite:
-		return "SQLite"
+	if int(e) < len(engineNames) && engineNames[e] != "" {
+		return engineNames[e]
 	}
 	return "engine " + strconv.Itoa(int(e))
 }

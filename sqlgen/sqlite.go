@@ -5,15 +5,41 @@ import (
 	"strings"
 )
 
+var sqliteRules = rules{
+	lex:         lexSQLite,
+	statement:   sqliteStatement,
+	end:         func(w *walker, lo int) int { return w.endOf(lo, sqliteBody) },
+	number:      sqliteParams,
+	guard:       appendSQLiteGuard,
+	maxParams:   maxSQLiteParams,
+	askOnZero:   true,
+	stringNames: true,
+	lineEnds:    "\n",
+	lasting:     transactional,
+}
+
+// sqliteBody reports whether the BEGIN at i opens the body of CREATE [TEMP]
+// TRIGGER, in the statement that begins at lo.
+func sqliteBody(w *walker, lo, i int) bool {
+	if !w.is(lo, i, kwCreate) {
+		return false
+	}
+	lo++
+	if w.is(lo, i, kwTemp) || w.is(lo, i, kwTemporary) {
+		lo++
+	}
+	return w.is(lo, i, kwTrigger)
+}
+
 // appendSQLiteGuard appends the predicate of the fence: true while every token
 // is the mark's own. It is judged while the statement holds the write lock of
 // main.
-func appendSQLiteGuard(b []byte, params, n int) []byte {
+func appendSQLiteGuard(b []byte, p *Plan, n int) []byte {
 	for i := range n {
 		if i > 0 {
 			b = append(b, " AND "...)
 		}
-		k := int64(params + i*TokenParams)
+		k := int64(p.Params + i*TokenParams)
 		b = append(b, "EXISTS (SELECT 1 FROM main.sqlfence_fences AS sqlfence_f WHERE sqlfence_f.resource = ?"...)
 		b = strconv.AppendInt(b, k+1, 10)
 		b = strconv.AppendInt(append(b, " AND sqlfence_f.high_water = ?"...), k+2, 10)
@@ -331,6 +357,21 @@ func (w *walker) sqliteMainOnly(o outcome) outcome {
 		return checkFirst(o, "the fence is in main, and the statement locks another database")
 	}
 	return o
+}
+
+// sqliteParams gives every parameter its number where the fence goes in.
+func sqliteParams(w *walker, s span, o outcome) (outcome, int, int) {
+	edits, params, ok := w.sqliteNumber(o.edits)
+	switch {
+	case o.strategy != Splice:
+	case !ok:
+		o = checkFirst(o, "a named parameter stands behind the place of the fence")
+	case w.namesParameter(s):
+		o = checkFirst(o, "a column is named after its text, which would change")
+	default:
+		o.edits = edits
+	}
+	return o, params, params
 }
 
 // sqliteNumber gives every parameter its number, by SQLite's rule: an

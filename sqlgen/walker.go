@@ -10,10 +10,10 @@ import (
 // half open.
 type walker struct {
 	lexer
-	engine Engine
-	match  []int32 // for a bracket: the index of its partner
-	open   []int32 // of the brackets not yet closed
-	parts  []span  // see split
+	rules *rules
+	match []int32 // for a bracket: the index of its partner
+	open  []int32 // of the brackets not yet closed
+	parts []span  // see split
 }
 
 // walkers keeps the slices of past walks. Nothing of a walker goes into a Plan.
@@ -25,7 +25,7 @@ const maxKeptTokens = 4096
 
 func newWalker(e Engine, text string) *walker {
 	w := walkers.Get().(*walker)
-	w.engine, w.text = e, text
+	w.rules, w.text = rulesOf(e), text
 	return w
 }
 
@@ -48,11 +48,7 @@ func (w *walker) read() error {
 	if len(w.text) > maxText {
 		return w.fail(0, "a text of more than 1 GiB", "send less at a time")
 	}
-	lex := lexPostgres
-	if w.engine == SQLite {
-		lex = lexSQLite
-	}
-	if err := lex(&w.lexer); err != nil {
+	if err := w.rules.lex(&w.lexer); err != nil {
 		return err
 	}
 	return w.brackets()
@@ -162,8 +158,7 @@ func (w *walker) condition(lo, hi int) bool {
 				return false
 			}
 		case kwValues:
-			// To PostgreSQL it can be a column.
-			if !w.isLabel(i) && (w.engine == SQLite || w.isPunct(i+1, hi, '(')) {
+			if !w.isLabel(i) && (!w.rules.valuesColumn || w.isPunct(i+1, hi, '(')) {
 				return false
 			}
 		case notKeyword:
@@ -178,8 +173,7 @@ func (w *walker) condition(lo, hi int) bool {
 // name reports whether i can be a part of a name.
 func (w *walker) name(i, hi int) bool {
 	return i < hi && (w.tokens[i].kind == tokenWord || w.tokens[i].kind == tokenQuoted ||
-		// SQLite also takes a string where it expects a name.
-		w.engine == SQLite && w.tokens[i].kind == tokenString)
+		w.rules.stringNames && w.tokens[i].kind == tokenString)
 }
 
 // table reads a possibly qualified name.
@@ -199,15 +193,11 @@ func (w *walker) table(i, hi int) (t Table, next int, ok bool) {
 	return t, i, true
 }
 
-// maxPostgresName is the number of bytes that PostgreSQL keeps of a name.
-const maxPostgresName = 63
-
 // identifier is the name that token i spells.
 func (w *walker) identifier(i int) string {
 	name := w.unquoted(i)
-	if w.engine == PostgreSQL && len(name) > maxPostgresName {
+	if end := w.rules.maxName; end > 0 && len(name) > end {
 		// PostgreSQL cuts it, between two characters.
-		end := maxPostgresName
 		for end > 0 && !utf8.RuneStart(name[end]) {
 			end--
 		}
@@ -220,7 +210,7 @@ func (w *walker) unquoted(i int) string {
 	s := w.spelled(i)
 	switch w.tokens[i].kind {
 	case tokenWord:
-		for j := range len(s) {
+		for j := 0; j < len(s) && !w.rules.sameCase; j++ {
 			if s[j] >= 'A' && s[j] <= 'Z' {
 				return foldASCII(s)
 			}

@@ -1,0 +1,38 @@
+package sqlgen
+
+import "strings"
+
+// Option says what is known of the sessions that texts are executed in.
+type Option func(*options)
+
+type options struct {
+	database        string // MySQL: the qualifier of injected names, quoted and with its dot; or ""
+	standardStrings bool
+}
+
+func newOptions(opts []Option) (o options) {
+	for _, set := range opts {
+		set(&o)
+	}
+	return o
+}
+
+// Database names the database that holds the fence, on MySQL: with it, USE does
+// not move the fence to another one. Without it, or with "", it is that of the
+// session. Other engines ignore it: their fence has a place of its own.
+func Database(name string) Option {
+	return func(o *options) {
+		o.database = ""
+		if name != "" {
+			o.database = "`" + strings.ReplaceAll(name, "`", "``") + "`."
+		}
+	}
+}
+
+// StandardStrings says that PostgreSQL's sessions run with
+// standard_conforming_strings on, for as long as the texts are executed.
+// Without it, a backslash before a quote in a plain string is refused, because
+// the setting decides where that string ends. Other engines ignore it.
+func StandardStrings() Option {
+	return func(o *options) { o.standardStrings = true }
+}
