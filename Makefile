@@ -39,6 +39,9 @@ help: ## List the targets
 	@echo
 	@echo "  Narrow test and test-race: PKG=./lease/... ARGS='-run Hold -v'"
 	@echo "  Servers of your own:       SQLFENCE_TEST_POSTGRES=postgres://superuser@host:5432/postgres[,…]"
+	@echo "                             SQLFENCE_TEST_MYSQL='root@tcp(host:3306)/[,…]' (MariaDB or MySQL)"
+	@echo "                             SQLFENCE_TEST_REDIS=redis://host:6379[,…]"
+	@echo "  A PgBouncer of your own:   SQLFENCE_TEST_PGBOUNCER=/path/of/pgbouncer"
 
 .PHONY: check
 check: fmt lint vet test ## What a change must pass before it is sent

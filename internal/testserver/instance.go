@@ -34,24 +34,26 @@ type Instance struct {
 // its tests. It is a shell and not a goroutine because the process that must be
 // survived is this one.
 //
-// A shell gives its background jobs /dev/null as standard input, hence fd 4.
+// A shell gives its background jobs /dev/null as standard input, hence fd 4. What
+// is said on the lifeline before its end is how to stop; nothing if we were killed.
+// The folder stays if it holds a file "keep".
 const supervise = `
 exec 4<&0 </dev/null
 "$@" 3>&- 4<&- &
 pid=$!
-( cat <&4 >/dev/null; eval "$SUPERVISE_STOP" ) 3>&- &
+( how=$(cat <&4); eval "$SUPERVISE_STOP" ) 3>&- &
 watcher=$!
 exec 4<&-
 wait "$pid"
 kill "$watcher" 2>/dev/null
-rm -rf "$SUPERVISE_FOLDER"
+[ -e "$SUPERVISE_FOLDER/keep" ] || rm -rf "$SUPERVISE_FOLDER"
 `
 
 // program is a server that can be started.
 type program struct {
 	args   []string
 	env    []string
-	stop   string // shell text that stops it; $pid is the server
+	stop   string // shell text that stops it; $pid is the server, $how what Instance.end was told
 	folder string // removed when it has stopped
 	user   *user  // nil: as we are
 }
@@ -134,10 +136,14 @@ func (i *Instance) printed() string {
 }
 
 // Stop ends the server and removes its data. Calls after the first do nothing.
-func (i *Instance) Stop() error {
+func (i *Instance) Stop() error { return i.end("") }
+
+// end ends the server in the way that its program understands by how.
+func (i *Instance) end(how string) error {
 	var err error
 	i.stop.Do(func() {
-		err = i.lifeline.Close()
+		_, err = i.lifeline.WriteString(how)
+		err = errors.Join(err, i.lifeline.Close())
 		if !i.ended(time.Now().Add(30 * time.Second)) {
 			err = errors.Join(err, fmt.Errorf("server at %s did not stop; it printed:\n%s", i.DSN, i.printed()))
 		} else {

@@ -39,9 +39,17 @@ var packagedPostgreSQL = []struct {
 	}},
 }
 
-// startPackaged runs the programs of an npm package. The package's own install
+func (w postgreSQLWanted) startPackaged(ctx context.Context) (*Instance, error) {
+	in, err := w.packaged(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return in.start(ctx)
+}
+
+// packaged returns the programs of an npm package. The package's own install
 // script is not run: all it does is to make the links, which unpack does.
-func startPackaged(ctx context.Context, w postgreSQLWanted) (*Instance, error) {
+func (w postgreSQLWanted) packaged(ctx context.Context) (installation, error) {
 	platform := map[string]string{"amd64": "x64"}[runtime.GOARCH]
 	if platform == "" {
 		platform = runtime.GOARCH
@@ -55,16 +63,16 @@ func startPackaged(ctx context.Context, w postgreSQLWanted) (*Instance, error) {
 		name := "@embedded-postgres/" + platform + "@" + pack.version
 		folder, err := cachedPackage(ctx, name, sum)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return installation{}, fmt.Errorf("%s: %w", name, err)
 		}
 		in, err := inspectPostgreSQL(filepath.Join(folder, "package", "native", "bin"))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return installation{}, fmt.Errorf("%s: %w", name, err)
 		}
 		in.origin = "npm package " + name
-		return in.start(ctx)
+		return in, nil
 	}
-	return nil, fmt.Errorf("there is none for %s", platform)
+	return installation{}, fmt.Errorf("there is none for %s", platform)
 }
 
 // cacheFolder returns where packages are kept between runs: the user's cache,
@@ -74,7 +82,7 @@ func cacheFolder() (string, error) {
 	if err == nil {
 		err = os.MkdirAll(base, 0o755)
 	}
-	if unprivileged() != nil && (err != nil || !reachable(base)) {
+	if unprivileged("postgres") != nil && (err != nil || !reachable(base)) {
 		base, err = "/var/cache", nil
 	}
 	if err != nil {

@@ -98,53 +98,73 @@ func inspectPostgreSQL(bin string) (installation, error) {
 
 // start makes a database cluster and runs a server on it.
 func (in installation) start(ctx context.Context) (*Instance, error) {
-	as := unprivileged()
-	folder, err := temporaryFolder(as)
+	folder, err := in.initialize(ctx)
 	if err != nil {
 		return nil, err
 	}
-	data := filepath.Join(folder, "data")
-	initdb := exec.CommandContext(ctx, filepath.Join(in.bin, "initdb"), "--pgdata="+data,
+	port, err := freePort()
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
+	instance, err := in.run(ctx, folder, port, nil)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
+	return instance, nil
+}
+
+// initialize makes a folder with a database cluster in it.
+func (in installation) initialize(ctx context.Context) (folder string, err error) {
+	as := unprivileged("postgres")
+	folder, err = temporaryFolder("sqlfence-postgres-", as)
+	if err != nil {
+		return "", err
+	}
+	initdb := exec.CommandContext(ctx, filepath.Join(in.bin, "initdb"), "--pgdata="+filepath.Join(folder, "data"),
 		"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
 	initdb.Dir = folder
 	initdb.Env = append(os.Environ(), "HOME="+folder)
 	detach(initdb, as)
 	if out, err := initdb.CombinedOutput(); err != nil {
-		return nil, errors.Join(fmt.Errorf("initdb of %s: %w\n%s", in.bin, err, out), os.RemoveAll(folder))
+		return "", errors.Join(fmt.Errorf("initdb of %s: %w\n%s", in.bin, err, out), os.RemoveAll(folder))
 	}
-	instance, err := in.run(ctx, folder, data, as)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("PostgreSQL of %s: %w", in.bin, err), os.RemoveAll(folder))
-	}
-	return instance, nil
+	return folder, nil
 }
 
-func (in installation) run(ctx context.Context, folder, data string, as *user) (*Instance, error) {
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	args := []string{filepath.Join(in.bin, "postgres"), "-D", data, "-c", "port=" + strconv.Itoa(port)}
-	for _, setting := range settings {
+// run runs a server on the folder; more are settings ("name=value") that override ours.
+func (in installation) run(ctx context.Context, folder string, port int, more []string) (*Instance, error) {
+	args := []string{filepath.Join(in.bin, "postgres"), "-D", filepath.Join(folder, "data"), "-c", "port=" + strconv.Itoa(port)}
+	for _, setting := range slices.Concat(settings, more) {
 		args = append(args, "-c", setting)
 	}
 	instance, err := program{
-		args:   args,
-		env:    []string{"HOME=" + folder},
-		stop:   `kill -QUIT "$pid"`, // at once; nobody reads the data again
+		args: args,
+		env:  []string{"HOME=" + folder},
+		// Fast shutdown writes a checkpoint; without a word, immediate shutdown is
+		// enough, as nobody reads the data again. To be killed, the sessions must not
+		// outlive their parent: a new one would refuse to start beside them.
+		stop: `case $how in
+			stop) kill -INT "$pid" ;;
+			kill) kill -STOP "$pid"; kill -KILL $(pgrep -P "$pid") "$pid" ;;
+			*) kill -QUIT "$pid" ;;
+			esac`,
 		folder: folder,
-		user:   as,
+		user:   unprivileged("postgres"),
 	}.start()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		instance.Origin = in.origin
+		err = instance.answerPostgreSQL(ctx, port)
 	}
-	instance.Origin = in.origin
-	return instance, instance.answerPostgreSQL(ctx, port)
+	if err != nil {
+		return nil, fmt.Errorf("PostgreSQL of %s: %w", in.bin, err)
+	}
+	return instance, nil
 }
 
 // answerPostgreSQL waits until the server takes connections, and fills in what is
 // known of it then. It stops a server that does not answer.
 func (i *Instance) answerPostgreSQL(ctx context.Context, port int) error {
+	i.Engine = "PostgreSQL"
 	i.DSN = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -160,12 +180,12 @@ func (i *Instance) answerPostgreSQL(ctx context.Context, port int) error {
 
 // temporaryFolder makes a folder that the user of the server owns and can enter,
 // which a TMPDIR inside root's home does not allow.
-func temporaryFolder(as *user) (string, error) {
+func temporaryFolder(prefix string, as *user) (string, error) {
 	parent := os.TempDir()
 	if as != nil && !reachable(parent) {
 		parent = "/tmp"
 	}
-	folder, err := os.MkdirTemp(parent, "sqlfence-postgres-")
+	folder, err := os.MkdirTemp(parent, prefix)
 	if err != nil {
 		return "", err
 	}

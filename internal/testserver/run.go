@@ -12,7 +12,7 @@ import (
 // engine is a kind of server that a run brings up. A further one is an entry in
 // engines, a file like postgres.go, and a function like PostgreSQL for its tests.
 type engine struct {
-	name  string
+	name  string // for people
 	env   string // names its servers, separated by commas
 	named func(ctx context.Context, list string) ([]Server, error)
 	start []func(ctx context.Context) (*Instance, error) // one per server
@@ -23,7 +23,11 @@ func engines() []engine {
 	for _, wanted := range postgreSQLRun {
 		postgres.start = append(postgres.start, wanted.start)
 	}
-	return []engine{postgres}
+	return []engine{
+		postgres,
+		{name: "MariaDB or MySQL", env: EnvMySQL, named: namedMySQL, start: startEveryMySQL()},
+		{name: "Redis", env: EnvRedis, named: namedRedis, start: []func(context.Context) (*Instance, error){startAnyRedis}},
+	}
 }
 
 // Run is the servers of one run of all tests.
@@ -49,30 +53,39 @@ func StartRun(ctx context.Context) (*Run, error) {
 	defer cancel()
 	run := &Run{}
 	var errs []error
+	var all sync.WaitGroup
+	type outcome struct {
+		engine   engine
+		instance *Instance
+		err      error
+	}
+	var outcomes []*outcome
 	for _, e := range engines() {
 		if list := os.Getenv(e.env); list != "" {
 			servers, err := e.named(ctx, list)
 			errs = append(errs, err)
 			for _, s := range servers {
-				run.Servers = append(run.Servers, RunServer{e.name, s.Version, "named by " + e.env, e.env, s.DSN})
+				run.Servers = append(run.Servers, RunServer{s.Engine, s.Version, "named by " + e.env, e.env, s.DSN})
 			}
 			continue
 		}
-		instances := make([]*Instance, len(e.start))
-		failures := make([]error, len(e.start))
-		var all sync.WaitGroup
-		for i, start := range e.start {
-			all.Go(func() { instances[i], failures[i] = start(ctx) })
-		}
-		all.Wait()
-		errs = append(errs, failures...)
-		for _, i := range instances {
-			if i != nil {
-				run.started = append(run.started, i)
-				run.Servers = append(run.Servers, RunServer{e.name, i.Version, i.Origin, e.env, i.DSN})
-			}
+		for _, start := range e.start {
+			o := &outcome{engine: e}
+			outcomes = append(outcomes, o)
+			all.Go(func() { o.instance, o.err = start(ctx) })
 		}
 	}
+	all.Wait()
+	for _, o := range outcomes {
+		errs = append(errs, o.err)
+		if i := o.instance; i != nil {
+			run.started = append(run.started, i)
+			run.Servers = append(run.Servers, RunServer{i.Engine, i.Version, i.Origin, o.engine.env, i.DSN})
+		}
+	}
+	pooler, err := pgBouncer()
+	errs = append(errs, err)
+	run.Servers = append(run.Servers, RunServer{"PgBouncer", pooler.version, pooler.origin, EnvPgBouncer, pooler.program})
 	version, err := sqliteVersion()
 	errs = append(errs, err)
 	run.Servers = append(run.Servers, RunServer{Engine: "SQLite", Version: version, Origin: "modernc.org/sqlite, linked into the tests"})

@@ -152,7 +152,7 @@ func TestContainerIsStartedAndRemoved(t *testing.T) {
 	t.Setenv(envPlay+"_TARGET", target.Host)
 	t.Setenv(envPlay+"_STATE", state)
 
-	instance, err := startContainer(t.Context(), postgreSQLWanted{oldest: 18, newest: 18})
+	instance, err := postgreSQLWanted{oldest: 18, newest: 18}.startContainer(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func playDocker(args []string) {
 		publish := args[slices.Index(args, "--publish")+1]
 		ended := make(chan os.Signal, 1)
 		signal.Notify(ended, syscall.SIGTERM)
-		accept, err := net.Listen("tcp", strings.TrimSuffix(publish, ":5432"))
+		accept, err := net.Listen("tcp", publish[:strings.LastIndex(publish, ":")])
 		fail(err)
 		fail(os.WriteFile(pidFile(name), []byte(strconv.Itoa(os.Getpid())), 0o600))
 		proxy := &Proxy{target: os.Getenv(envPlay + "_TARGET"), accept: accept, conns: map[net.Conn]bool{}, halt: make(chan struct{})}

@@ -1,8 +1,9 @@
 // Package testserver hands real database servers to tests.
 //
-// Servers come, in this order, from the environment (SQLFENCE_TEST_POSTGRES), from
-// programs on the machine, from packages that carry the server's programs, from
-// containers, and as root from Debian packages. What is not given by the
+// Servers come, in this order, from the environment (SQLFENCE_TEST_POSTGRES,
+// SQLFENCE_TEST_MYSQL, SQLFENCE_TEST_REDIS), from programs on the machine, from
+// packages that carry the server's programs, from containers, and as root from
+// Debian packages. What is not given by the
 // environment is a throwaway instance on a free loopback port, with its data in a
 // temporary folder; it ends with the process that started it, also when that
 // process is killed.
@@ -37,8 +38,9 @@ const EnvPostgreSQL = "SQLFENCE_TEST_POSTGRES"
 
 // Server is one running database server. It is safe for concurrent use.
 type Server struct {
+	Engine  string // "PostgreSQL", "MariaDB", "MySQL" or "Redis"
 	Version string // as the server tells it, without the packager's addition: "15.18"
-	DSN     string // URL of a superuser, for the database "postgres"
+	DSN     string // of a superuser; PostgreSQL: a URL, for the database "postgres"
 }
 
 // Major returns the first number of the version: 15 for "15.18", 18 for "18beta1".
@@ -95,30 +97,41 @@ func EachPostgreSQL(t *testing.T, fn func(t *testing.T, dsn string)) {
 	}
 }
 
-// Database creates an empty database on the server and returns its URL. The
-// database is dropped at the end of the test, with whatever sessions and prepared
-// transactions are left in it.
+// Database creates an empty database on the server and returns its DSN. The
+// database is dropped at the end of the test, with whatever sessions, and on
+// PostgreSQL prepared transactions, are left in it.
 func (s Server) Database(t testing.TB) string {
 	t.Helper()
+	create, drop := s.createPostgreSQL, s.dropPostgreSQL
+	switch s.Engine {
+	case "MariaDB", "MySQL":
+		create, drop = s.createMySQL, s.dropMySQL
+	case "Redis":
+		create, drop = s.claimRedis, s.giveBackRedis
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	name := databaseName(t.Name())
-	if err := s.exec(ctx, s.DSN, "CREATE DATABASE "+name); err != nil {
-		t.Fatalf("testserver: PostgreSQL %s: creating a database: %v", s.Version, err)
-	}
-	dsn, err := withDatabase(s.DSN, name)
+	dsn, err := create(ctx, name)
 	if err != nil {
-		t.Fatalf("testserver: %v", err)
+		t.Fatalf("testserver: %s %s: creating a database: %v", s.Engine, s.Version, err)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := s.drop(ctx, name, dsn); err != nil {
-			t.Errorf("testserver: PostgreSQL %s: dropping database %s: %v", s.Version, name, err)
+		if err := drop(ctx, name, dsn); err != nil {
+			t.Errorf("testserver: %s %s: dropping database %s: %v", s.Engine, s.Version, name, err)
 		}
 	})
-	record(t, "PostgreSQL", s.Version)
+	record(t, s.Engine, s.Version)
 	return dsn
+}
+
+func (s Server) createPostgreSQL(ctx context.Context, name string) (dsn string, err error) {
+	if err := s.exec(ctx, s.DSN, "CREATE DATABASE "+name); err != nil {
+		return "", err
+	}
+	return withDatabase(s.DSN, name)
 }
 
 func (s Server) exec(ctx context.Context, dsn, sql string) error {
@@ -131,9 +144,9 @@ func (s Server) exec(ctx context.Context, dsn, sql string) error {
 	return err
 }
 
-// drop removes the database. FORCE ends sessions but refuses prepared
+// dropPostgreSQL removes the database. FORCE ends sessions but refuses prepared
 // transactions, which can be rolled back from within their database only.
-func (s Server) drop(ctx context.Context, name, dsn string) error {
+func (s Server) dropPostgreSQL(ctx context.Context, name, dsn string) error {
 	conn, err := pgx.Connect(ctx, s.DSN)
 	if err != nil {
 		return err
@@ -201,7 +214,7 @@ func namedPostgreSQL(ctx context.Context, list string) ([]Server, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s names a server that does not answer: %w", EnvPostgreSQL, err)
 		}
-		servers = append(servers, Server{Version: version, DSN: dsn})
+		servers = append(servers, Server{Engine: "PostgreSQL", Version: version, DSN: dsn})
 	}
 	if len(servers) == 0 {
 		return nil, fmt.Errorf("%s is set and names no server", EnvPostgreSQL)

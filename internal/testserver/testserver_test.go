@@ -106,6 +106,18 @@ func TestMajor(t *testing.T) {
 	}
 }
 
+// The message is what a newcomer without any server sees.
+func TestWithoutAnySourceOtherEnginesSayWhatToInstallToo(t *testing.T) {
+	refusal := errors.New("not here\nat all")
+	_, err := startFirst(t.Context(), []source{
+		{"one place", func(context.Context) (*Instance, error) { return nil, refusal }},
+		{"another", func(context.Context) (*Instance, error) { return nil, refusal }},
+	}, "no server.\nInstall one.")
+	if want := "no server.\nInstall one.\nTried:\n  - one place: not here\n    at all\n  - another: not here\n    at all"; err == nil || err.Error() != want {
+		t.Errorf("error is %v, expected %s", err, want)
+	}
+}
+
 func TestDatabaseNamesAreValidAndDistinct(t *testing.T) {
 	long := strings.Repeat("TestÄ/Long name ", 20)
 	a, b := databaseName(long), databaseName(long)

@@ -7,6 +7,6 @@ import "os/exec"
 // user is whom a server runs as; elsewhere than on Unix there is no choice.
 type user struct{ uid, gid int }
 
-func unprivileged() *user { return nil }
+func unprivileged(string) *user { return nil }
 
 func detach(*exec.Cmd, *user) {}

@@ -13,13 +13,13 @@ import (
 // user is whom a server runs as.
 type user struct{ uid, gid int }
 
-// unprivileged returns whom PostgreSQL must run as, since it refuses root: nil if
-// we are not root.
-func unprivileged() *user {
+// unprivileged returns whom a server that refuses root must run as: the user that
+// its package made, if there is one; nil if we are not root.
+func unprivileged(name string) *user {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	for _, name := range []string{"postgres", "nobody"} {
+	for _, name := range []string{name, "nobody"} {
 		found, err := osuser.Lookup(name)
 		if err != nil {
 			continue

@@ -12,11 +12,17 @@ import (
 // The servers of this run serve as those of the runs that are started here.
 func nameServers(t *testing.T) {
 	t.Helper()
-	var list []string
-	for _, server := range testserver.PostgreSQL(t) {
-		list = append(list, server.DSN)
+	for env, servers := range map[string][]testserver.Server{
+		testserver.EnvPostgreSQL: testserver.PostgreSQL(t),
+		testserver.EnvMySQL:      testserver.MySQL(t),
+		testserver.EnvRedis:      testserver.Redis(t),
+	} {
+		var list []string
+		for _, server := range servers {
+			list = append(list, server.DSN)
+		}
+		t.Setenv(env, strings.Join(list, ","))
 	}
-	t.Setenv(testserver.EnvPostgreSQL, strings.Join(list, ","))
 }
 
 func TestStatusOfARun(t *testing.T) {
