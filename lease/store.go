@@ -53,6 +53,16 @@ type Store interface {
 	Inspect(ctx context.Context, resource string) (State, error)
 }
 
+// Watcher is implemented by stores that can tell of releases by anybody: postgres
+// and redis. Without it a waiter polls.
+type Watcher interface {
+	// Watch calls wake soon after each release of the resource, and whenever
+	// one may have been missed, until stop is called. wake does not block, and
+	// may be called for no reason. live reports whether releases are told of at
+	// the moment.
+	Watch(resource string, wake func()) (live func() bool, stop func())
+}
+
 // AcquireRequest is what Store.Acquire is asked for.
 type AcquireRequest struct {
 	Resource string
@@ -60,6 +70,7 @@ type AcquireRequest struct {
 	TTL      time.Duration // MinTTL to MaxTTL, counted from the grant
 	Wait     time.Duration // bound of the wait for open guarded transactions; 0 means do not wait
 	Reentry  Reentry       // what happens if Owner already holds the resource
+	MinEpoch int64         // the least epoch of a new grant; a kept token (ReentryExtend) below it is replaced
 }
 
 // Validate returns an error that matches ErrInvalidInput, or nil.
@@ -75,6 +86,9 @@ func (r AcquireRequest) Validate() error {
 	}
 	if r.Reentry > ReentryExtend {
 		return fmt.Errorf("%w: unknown re-entry policy %d", ErrInvalidInput, r.Reentry)
+	}
+	if r.MinEpoch < 0 {
+		return fmt.Errorf("%w: negative least epoch %d", ErrInvalidInput, r.MinEpoch)
 	}
 	return ValidateTTL(r.TTL)
 }

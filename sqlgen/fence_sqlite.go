@@ -70,13 +70,13 @@ WHERE m.only = 1`
 	// SQLiteLeaseGrant makes the resource ?1 held by owner ?2 for ?3
 	// milliseconds, under an epoch above every one minted or seen and a fresh
 	// grant, which is never 0; by the owner's own name over a live lease only
-	// if ?4 is 1. ?5 is the schema's version. It returns epoch, grant, expiry;
+	// if ?4 is 1. ?5 is the schema's version, ?6 the least epoch. It returns epoch, grant, expiry;
 	// or no row: held, epochs exhausted, or another version.
 	// [SQLiteLeaseMark] must follow.
 	SQLiteLeaseGrant = `INSERT INTO main.sqlfence_leases AS l (resource, owner, epoch, grant_id, expires_at)
 SELECT ?1, ?2, t.top + 1, random() | 1, ` + sqliteNow + ` + ?3
 FROM (
-	SELECT max(m.floor,
+	SELECT max(m.floor, ?6 - 1,
 		coalesce((SELECT epoch FROM main.sqlfence_leases WHERE resource = ?1), 0),
 		coalesce((SELECT high_water FROM main.sqlfence_fences WHERE resource = ?1), 0)) AS top
 	FROM main.sqlfence_meta AS m
@@ -90,10 +90,11 @@ RETURNING epoch, grant_id, expires_at`
 
 	// SQLiteLeaseExtend keeps the token of the lease that owner ?2 holds on the
 	// resource ?1 and moves its expiry to ?3 milliseconds from now. It returns
-	// epoch, grant, expiry; or no row: he holds none, or the mark has moved.
+	// epoch, grant, expiry; or no row: he holds none, its epoch is below ?4, or
+	// the mark has moved.
 	SQLiteLeaseExtend = `UPDATE main.sqlfence_leases AS l
 SET expires_at = ` + sqliteNow + ` + ?3
-WHERE l.resource = ?1 AND l.owner = ?2 AND l.expires_at > ` + sqliteNow + `
+WHERE l.resource = ?1 AND l.owner = ?2 AND l.expires_at > ` + sqliteNow + ` AND l.epoch >= ?4
 	AND EXISTS (SELECT 1 FROM main.sqlfence_fences AS f
 		WHERE f.resource = l.resource AND f.high_water = l.epoch AND f.grant_id = l.grant_id)
 RETURNING epoch, grant_id, expires_at`

@@ -119,6 +119,34 @@ var acquireClauses = []clause{
 		s.take(t, other, "a")
 		s.unchanged(t, before)
 	}},
+	{"a new grant's epoch is not below the least one asked for, also where a token would be kept", func(t *testing.T, s *suite) {
+		resource := s.resource()
+		req := ask(resource, "a")
+		req.MinEpoch = 1 << 60
+		if g := s.acquire(t, req); g.Token.Epoch != 1<<60 {
+			t.Errorf("epoch %d, want the least one asked for, %d", g.Token.Epoch, int64(1<<60))
+		}
+		req.MinEpoch = 7 // below what was minted: no bound
+		again := s.acquire(t, req)
+		if again.Token.Epoch != 1<<60+1 {
+			t.Errorf("epoch %d, want %d", again.Token.Epoch, int64(1<<60+1))
+		}
+		req.Reentry = lease.ReentryExtend
+		req.MinEpoch = again.Token.Epoch
+		if kept := s.acquire(t, req); kept.Token != again.Token {
+			t.Errorf("token %v, want %v kept: its epoch is the least one asked for", kept.Token, again.Token)
+		}
+		req.MinEpoch += 10
+		if g := s.acquire(t, req); g.Token.Epoch != req.MinEpoch {
+			t.Errorf("epoch %d, want %d", g.Token.Epoch, req.MinEpoch)
+		}
+		before := s.inspect(t, resource)
+		other := ask(resource, "b")
+		other.MinEpoch = before.Epoch + 10
+		_, err := s.store.Acquire(t.Context(), other)
+		wantHeld(t, "Acquire by b", err, resource, "a")
+		s.unchanged(t, before)
+	}},
 	{"a negative wait or an unknown policy is invalid", func(t *testing.T, s *suite) {
 		resource := s.resource()
 		req := ask(resource, "a")
@@ -129,6 +157,10 @@ var acquireClauses = []clause{
 		req.Reentry = lease.ReentryExtend + 1
 		_, err = s.store.Acquire(t.Context(), req)
 		wantIs(t, "Acquire with an unknown policy", err, lease.ErrInvalidInput)
+		req = ask(resource, "a")
+		req.MinEpoch = -1
+		_, err = s.store.Acquire(t.Context(), req)
+		wantIs(t, "Acquire with a negative least epoch", err, lease.ErrInvalidInput)
 		s.unchanged(t, lease.State{Resource: resource})
 	}},
 }

@@ -78,12 +78,12 @@ func (s *Store) Acquire(ctx context.Context, req lease.AcquireRequest) (lease.Gr
 			}
 		}
 		// A token below the mark is worthless, and is not handed out again.
-		if req.Reentry == lease.ReentryExtend && r.mark == r.epoch {
+		if req.Reentry == lease.ReentryExtend && r.mark == r.epoch && r.epoch >= req.MinEpoch {
 			r.expiry = now.Add(req.TTL)
 			return r.granted(req), nil
 		}
 	}
-	if err := r.mint(); err != nil {
+	if err := r.mint(req.MinEpoch - 1); err != nil {
 		return lease.Granted{}, err
 	}
 	r.owner, r.expiry = req.Owner, now.Add(req.TTL)
@@ -129,7 +129,7 @@ func (s *Store) Release(ctx context.Context, claim lease.Claim, _ time.Duration)
 	if err != nil {
 		return err
 	}
-	if err := r.mint(); err != nil {
+	if err := r.mint(0); err != nil {
 		return err
 	}
 	r.owner, r.expiry = "", time.Time{}
@@ -188,10 +188,10 @@ func (s *Store) claimed(op string, c lease.Claim, now time.Time) (*record, error
 
 func (r *record) held(now time.Time) bool { return r.owner != "" && now.Before(r.expiry) }
 
-// mint moves epoch and mark to the next epoch, under a grant that nobody else
-// has.
-func (r *record) mint() error {
-	newest := max(r.epoch, r.mark)
+// mint moves epoch and mark to the next epoch, above floor, under a grant that
+// nobody else has.
+func (r *record) mint(floor int64) error {
+	newest := max(r.epoch, r.mark, floor)
 	if newest == math.MaxInt64 {
 		return lease.ErrExhausted
 	}

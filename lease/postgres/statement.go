@@ -6,7 +6,7 @@ import "strings"
 // time zone of a session has a say in them (CASES D12).
 var (
 	acquireSQL = statement(`SELECT a.outcome, a.epoch, a.grant_id, {instant a.expires_at}, a.holder, {span a.remaining}
-FROM sqlfence.acquire($1::pg_catalog.text, $2::pg_catalog.text, {interval $3}, {interval $4}, $5::pg_catalog.text, $6::pg_catalog.int8) AS a`)
+FROM sqlfence.acquire($1::pg_catalog.text, $2::pg_catalog.text, {interval $3}, {interval $4}, $5::pg_catalog.text, $6::pg_catalog.int8, $7::pg_catalog.int8) AS a`)
 
 	abandonSQL = statement(`SELECT a.outcome
 FROM sqlfence.abandon($1::pg_catalog.text, $2::pg_catalog.int8, {interval $3}) AS a`)

@@ -134,7 +134,7 @@ func (s *Store) Acquire(ctx context.Context, req lease.AcquireRequest) (lease.Gr
 		return s.onConn(ctx, &sent, func(q Querier) error {
 			return query(ctx, q, acquireSQL, func(rows *sql.Rows) error {
 				return rows.Scan(&outcome, &epoch, &grant, &expires, &holder, &remaining)
-			}, req.Resource, req.Owner, req.TTL.Microseconds(), bound.left(), reentryText(req.Reentry), request)
+			}, req.Resource, req.Owner, req.TTL.Microseconds(), bound.left(), reentryText(req.Reentry), request, req.MinEpoch)
 		})
 	})
 	switch {

@@ -110,7 +110,7 @@ func (s *Store) Acquire(ctx context.Context, req lease.AcquireRequest) (lease.Gr
 func acquire(ctx context.Context, q Querier, req lease.AcquireRequest) (lease.Granted, error) {
 	ttl := milliseconds(req.TTL)
 	if req.Reentry == lease.ReentryExtend {
-		g, err := scanGranted(q.QueryRowContext(ctx, sqlgen.SQLiteLeaseExtend, req.Resource, req.Owner, ttl), req)
+		g, err := scanGranted(q.QueryRowContext(ctx, sqlgen.SQLiteLeaseExtend, req.Resource, req.Owner, ttl, req.MinEpoch), req)
 		if !errors.Is(err, sql.ErrNoRows) {
 			return g, err
 		}
@@ -122,7 +122,7 @@ func acquire(ctx context.Context, q Querier, req lease.AcquireRequest) (lease.Gr
 	// A lease that lapses between the two statements is denied by neither.
 	for range 3 {
 		g, err := scanGranted(q.QueryRowContext(ctx, sqlgen.SQLiteLeaseGrant,
-			req.Resource, req.Owner, ttl, replace, int64(sqlgen.SchemaVersion)), req)
+			req.Resource, req.Owner, ttl, replace, int64(sqlgen.SchemaVersion), req.MinEpoch), req)
 		if err == nil {
 			return g, raiseMark(ctx, q, req.Resource)
 		}

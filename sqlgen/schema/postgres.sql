@@ -425,12 +425,14 @@ $sqlfence$;
 --             kept and the expiry moves)
 --   request   the grant to use, for a caller that may have to abandon it; null
 --             for a new one
+--   least_epoch  a new grant's epoch is not below it, and a kept token neither
 -- The lease is safe to use once the transaction has committed, not before.
 CREATE OR REPLACE FUNCTION sqlfence.acquire(
 	resource pg_catalog.text, owner pg_catalog.text, ttl pg_catalog.interval,
 	wait pg_catalog.interval DEFAULT '10 s'::pg_catalog.interval,
 	reentry pg_catalog.text DEFAULT 'new'::pg_catalog.text,
 	request pg_catalog.int8 DEFAULT NULL::pg_catalog.int8,
+	least_epoch pg_catalog.int8 DEFAULT 0::pg_catalog.int8,
 	OUT outcome pg_catalog.text, OUT epoch pg_catalog.int8, OUT grant_id pg_catalog.int8,
 	OUT expires_at pg_catalog.timestamptz, OUT holder pg_catalog.text, OUT remaining pg_catalog.interval
 ) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
@@ -457,6 +459,9 @@ BEGIN
 	IF acquire.request OPERATOR(pg_catalog.=) 0 THEN
 		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = 'sqlfence: invalid input: request 0';
 	END IF;
+	IF acquire.least_epoch IS NULL OR acquire.least_epoch OPERATOR(pg_catalog.<) 0::pg_catalog.int8 THEN
+		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = 'sqlfence: invalid input: the least epoch is null or negative';
+	END IF;
 	IF acquire.wait IS NULL OR acquire.wait OPERATOR(pg_catalog.<) '0'::pg_catalog.interval THEN
 		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = 'sqlfence: invalid input: the wait is null or negative';
 	END IF;
@@ -474,7 +479,8 @@ BEGIN
 			remaining := lease_expires OPERATOR(pg_catalog.-) now;
 			RETURN;
 		END IF;
-		IF acquire.reentry OPERATOR(pg_catalog.=) 'extend' THEN
+		IF acquire.reentry OPERATOR(pg_catalog.=) 'extend'
+				AND lease_epoch OPERATOR(pg_catalog.>=) acquire.least_epoch THEN
 			-- A renewal: it does not have to wait for the owner's own guarded writes.
 			SELECT r.outcome, r.expires_at INTO outcome, expires_at
 			FROM sqlfence.renew_one(acquire.resource, acquire.owner, lease_epoch, lease_grant, life, true) AS r;
@@ -529,13 +535,15 @@ BEGIN
 		END IF;
 		expires_at := now OPERATOR(pg_catalog.+) life;
 		IF mine AND acquire.reentry OPERATOR(pg_catalog.=) 'extend'
+				AND lease_epoch OPERATOR(pg_catalog.>=) acquire.least_epoch
 				AND mark OPERATOR(pg_catalog.=) lease_epoch AND mark_grant OPERATOR(pg_catalog.=) lease_grant THEN
 			epoch := lease_epoch;
 			grant_id := lease_grant;
 			UPDATE sqlfence.leases AS l SET expires_at = acquire.expires_at
 			WHERE l.resource OPERATOR(pg_catalog.=) (acquire.resource COLLATE pg_catalog."C");
 		ELSE
-			top := GREATEST(COALESCE(lease_epoch, 0), COALESCE(mark, 0), floor);
+			top := GREATEST(COALESCE(lease_epoch, 0), COALESCE(mark, 0), floor,
+				acquire.least_epoch OPERATOR(pg_catalog.-) 1::pg_catalog.int8);
 			IF top OPERATOR(pg_catalog.=) 9223372036854775807 THEN
 				RAISE EXCEPTION USING ERRCODE = 'SF004', MESSAGE = pg_catalog.format(
 					'sqlfence: epochs exhausted: resource=%s', acquire.resource);
