@@ -66,7 +66,7 @@ var programs = []struct {
 	// A store brings no driver: it takes whatever *sql.DB it is given.
 	{"leases in PostgreSQL", []string{"lease/postgres"}, nil},
 	{"leases in SQLite", []string{"lease/sqlite"}, nil},
-	{"leases in Redis", []string{"lease/redis"}, []string{"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic"}},
+	{"leases in Redis", []string{"lease/redis"}, []string{"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys/cpu"}},
 	{"the conformance suite of stores", []string{"lease/leasetest"}, nil},
 }
 
