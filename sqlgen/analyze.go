@@ -16,7 +16,7 @@ func Analyze(e Engine, text string, opts ...Option) *Plan {
 func analyze(e Engine, text string, o options) *Plan {
 	p := &Plan{Engine: e, rules: rulesOf(e), options: o, text: text}
 	w := newWalker(e, text)
-	w.standardStrings = o.standardStrings
+	w.standardStrings, w.qualified = o.standardStrings, o.database != ""
 	defer w.free()
 	if err := w.read(); err != nil {
 		verb := "the text"
@@ -60,6 +60,7 @@ func (w *walker) analyzeSeveral(p *Plan, parts []span) {
 		s := w.rules.statement(w, part.lo, part.hi)
 		p.kinds = append(p.kinds, s.kind)
 		o.tables = append(o.tables, s.tables...)
+		o.commits = o.commits || s.commits
 		known = known && (s.tables != nil || !s.kind.writes())
 	}
 	if !known {
@@ -72,6 +73,7 @@ func (w *walker) analyzeSeveral(p *Plan, parts []span) {
 func (p *Plan) set(o outcome) {
 	p.Kind, p.Verb, p.Tables, p.Strategy = o.kind, o.verb, o.tables, o.strategy
 	p.Reason, p.Advice, p.edits, p.check, p.returns = o.reason, o.advice, o.edits, o.check, o.returns
+	p.Commits = o.commits
 }
 
 // alone notes that the text is one statement.

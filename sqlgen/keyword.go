@@ -44,17 +44,21 @@ const (
 	kwExplain
 	kwFetch
 	kwFirst
+	kwFor
 	kwFrom
 	kwFunction
 	kwGlobal
 	kwGrant
 	kwGroup
+	kwHaving
 	kwIf
+	kwIgnore
 	kwImport
 	kwIndexed
 	kwInsert
 	kwIntersect
 	kwInto
+	kwJoin
 	kwLimit
 	kwListen
 	kwLoad
@@ -71,6 +75,7 @@ const (
 	kwOnly
 	kwOr
 	kwOrder
+	kwPartition
 	kwPragma
 	kwPrepare
 	kwPrepared
@@ -154,17 +159,21 @@ var keywordNames = [...]string{
 	kwExplain:      "EXPLAIN",
 	kwFetch:        "FETCH",
 	kwFirst:        "FIRST",
+	kwFor:          "FOR",
 	kwFrom:         "FROM",
 	kwFunction:     "FUNCTION",
 	kwGlobal:       "GLOBAL",
 	kwGrant:        "GRANT",
 	kwGroup:        "GROUP",
+	kwHaving:       "HAVING",
 	kwIf:           "IF",
+	kwIgnore:       "IGNORE",
 	kwImport:       "IMPORT",
 	kwIndexed:      "INDEXED",
 	kwInsert:       "INSERT",
 	kwIntersect:    "INTERSECT",
 	kwInto:         "INTO",
+	kwJoin:         "JOIN",
 	kwLimit:        "LIMIT",
 	kwListen:       "LISTEN",
 	kwLoad:         "LOAD",
@@ -181,6 +190,7 @@ var keywordNames = [...]string{
 	kwOnly:         "ONLY",
 	kwOr:           "OR",
 	kwOrder:        "ORDER",
+	kwPartition:    "PARTITION",
 	kwPragma:       "PRAGMA",
 	kwPrepare:      "PREPARE",
 	kwPrepared:     "PREPARED",

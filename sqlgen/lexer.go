@@ -13,9 +13,10 @@ const (
 	tokenQuoted                      // quoted identifier
 	tokenString                      // string, bit string or blob literal
 	tokenNumber
-	tokenParam // $1, ?, ?1, :a, @a, $a
-	tokenPunct // one of ( ) [ ] , ; . :
-	tokenOp    // operator
+	tokenParam    // $1, ?, ?1, :a, @a, $a
+	tokenPunct    // one of ( ) [ ] { } , ; . :
+	tokenOp       // operator
+	tokenVariable // MySQL's @a and @@a
 )
 
 // token is one token of a text: text[start:end].
@@ -92,6 +93,13 @@ func (l *lexer) noteOwn(name string) {
 	if len(name) >= len(ownPrefix) && strings.EqualFold(name[:len(ownPrefix)], ownPrefix) {
 		l.own = true
 	}
+}
+
+// oneByteOperator emits one byte, where nothing depends on which operator it
+// is: so "--" and "/*" are seen wherever they begin.
+func (l *lexer) oneByteOperator() {
+	l.pos++
+	l.emit(tokenOp, l.pos-1)
 }
 
 // lineComment skips "-- …" up to one of the bytes that end a line. PostgreSQL

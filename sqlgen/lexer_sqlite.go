@@ -41,15 +41,15 @@ func lexSQLite(l *lexer) (err error) {
 				l.lineComment("\n")
 				continue
 			}
-			l.sqliteOperator()
+			l.oneByteOperator()
 		case classSlash:
 			if l.peek(1) == '*' && start+2 < len(l.text) {
 				l.flatComment()
 				continue
 			}
-			l.sqliteOperator()
+			l.oneByteOperator()
 		case classOp:
-			l.sqliteOperator()
+			l.oneByteOperator()
 		case classRest:
 			err = l.sqliteRest()
 		default:
@@ -57,13 +57,6 @@ func lexSQLite(l *lexer) (err error) {
 		}
 	}
 	return err
-}
-
-// sqliteOperator emits one byte: nothing here depends on which operator it is,
-// but "--" and "/*" must be seen wherever they begin.
-func (l *lexer) sqliteOperator() {
-	l.pos++
-	l.emit(tokenOp, l.pos-1)
 }
 
 // flatComment skips a comment. Comments do not nest, and the end of the text

@@ -11,6 +11,7 @@ type outcome struct {
 	edits    []edit
 	check    bool
 	returns  bool
+	commits  bool
 }
 
 func pass(kind Kind, verb string) outcome { return outcome{kind: kind, verb: verb, strategy: Pass} }

@@ -19,6 +19,7 @@ type Plan struct {
 	Reason   string   // why it is refused, or checked first
 	Advice   string   // what to do instead of a refused statement
 	Params   int      // the number of parameters that the text takes
+	Commits  bool     // MySQL: executing it may end the open transaction, which its Kind does not tell
 	// At is the index among the user's arguments at which those of the fence
 	// are inserted, [TokenParams] for each token: Params, but on MySQL, which
 	// counts its parameters by their places.
@@ -124,11 +125,15 @@ const (
 	editLimit                          // a LIMIT of ours
 	editLimitOpen                      // CASE WHEN guard THEN (, behind the user's LIMIT
 	editLimitClose                     // ) ELSE 0 END
+	editHaving                         // a HAVING clause of ours
+	editSelect                         // SELECT, instead of VALUES
+	editBlank                          // a space, instead of an opening bracket
+	editDualHaving                     // FROM DUAL HAVING guard, instead of the closing one
 )
 
 type edit struct {
 	at   int32 // byte offset into the text
-	num  int32 // of editNumber
+	num  int32 // of editNumber; of those that stand instead of a token: its end
 	kind editKind
 }
 
@@ -136,7 +141,7 @@ type edit struct {
 // engine that puts them where the guard is.
 func (k editKind) hasParams() bool {
 	switch k {
-	case editWhere, editWhereOpen, editCloseAnd, editRowsClose, editLimit, editLimitOpen:
+	case editWhere, editWhereOpen, editCloseAnd, editRowsClose, editLimit, editLimitOpen, editHaving, editDualHaving:
 		return true
 	}
 	return false
@@ -175,6 +180,17 @@ func (p *Plan) splice(n int) string {
 			b = append(p.rules.guard(append(b, " CASE WHEN "...), p, n), " THEN ("...)
 		case editLimitClose:
 			b = append(b, ") ELSE 0 END"...)
+		case editHaving:
+			b = p.rules.guard(append(b, " HAVING "...), p, n)
+		case editSelect:
+			b = append(b, "SELECT"...)
+			from = e.num
+		case editBlank:
+			b = append(b, ' ')
+			from = e.num
+		case editDualHaving:
+			b = append(p.rules.guard(append(b, " FROM DUAL HAVING "...), p, n), ' ')
+			from = e.num
 		}
 	}
 	return string(append(b, p.text[from:]...))

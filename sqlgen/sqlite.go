@@ -289,11 +289,6 @@ func (w *walker) sqliteAggregates(lo, hi int) bool {
 	return false
 }
 
-// spells reports whether i is a word without quotes that reads so.
-func (w *walker) spells(i int, lower string) bool {
-	return w.tokens[i].kind == tokenWord && w.identifier(i) == lower
-}
-
 // sqliteUpsert returns where ON CONFLICT begins, or hi. A join's ON may be
 // followed by a column of the name conflict, but not by these.
 func (w *walker) sqliteUpsert(i, hi int) int {

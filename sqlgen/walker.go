@@ -14,6 +14,8 @@ type walker struct {
 	match []int32 // for a bracket: the index of its partner
 	open  []int32 // of the brackets not yet closed
 	parts []span  // see split
+	// qualified: the names that are injected say in which database they are.
+	qualified bool
 }
 
 // walkers keeps the slices of past walks. Nothing of a walker goes into a Plan.
@@ -127,6 +129,13 @@ func (w *walker) isLabel(i int) bool {
 }
 
 func (w *walker) isPunct(i, hi int, c byte) bool { return i < hi && w.tokens[i].punct == c }
+
+// spells reports whether i is a word without quotes that reads so, for words
+// that are rarely looked for.
+func (w *walker) spells(i int, lower string) bool {
+	t := &w.tokens[i]
+	return t.kind == tokenWord && int(t.end-t.start) == len(lower) && strings.EqualFold(w.spelled(i), lower)
+}
 
 // find returns the first use of a keyword on the level of lo, or hi.
 func (w *walker) find(lo, hi int, k keyword) int {
