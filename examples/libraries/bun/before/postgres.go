@@ -1,0 +1,20 @@
+// Package store opens the rebalancer's database.
+package store
+
+import (
+	"database/sql"
+
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+)
+
+// OpenPostgreSQL connects to the database at a URL.
+func OpenPostgreSQL(dsn string) (*bun.DB, error) {
+	pool, err := sql.Open("pgx", dsn)
+	if err != nil {
+		return nil, err
+	}
+	return bun.NewDB(pool, pgdialect.New()), nil
+}

@@ -1,0 +1,19 @@
+package store
+
+import (
+	"database/sql"
+
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/sqlitedialect"
+
+	_ "modernc.org/sqlite"
+)
+
+// OpenSQLite opens a file.
+func OpenSQLite(dsn string) (*bun.DB, error) {
+	pool, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return nil, err
+	}
+	return bun.NewDB(pool, sqlitedialect.New()), nil
+}

@@ -1,0 +1,92 @@
+package repertoire
+
+import (
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// dump tells all rows of all tables but the fence's, in an order of its own. Of a
+// moment it tells only that there is one: the twins' clocks differ.
+func dump(t *testing.T, e Engine, db *sql.DB) string {
+	t.Helper()
+	var out strings.Builder
+	for _, table := range names(t, db, e.tables) {
+		fmt.Fprintf(&out, "%s\n", table)
+		rows := rowsOf(t, db, `SELECT * FROM `+table, e.looks)
+		slices.Sort(rows)
+		for _, row := range rows {
+			fmt.Fprintf(&out, "  %s\n", row)
+		}
+	}
+	return out.String()
+}
+
+func names(t *testing.T, db *sql.DB, query string) []string {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var found []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, name)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func rowsOf(t *testing.T, db *sql.DB, query string, args []any) []string {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), query, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for rows.Next() {
+		values := make([]any, len(columns))
+		for i := range values {
+			values[i] = new(any)
+		}
+		if err := rows.Scan(values...); err != nil {
+			t.Fatal(err)
+		}
+		var row strings.Builder
+		for i, column := range columns {
+			fmt.Fprintf(&row, "%s=%s ", column, shown(*values[i].(*any)))
+		}
+		found = append(found, row.String())
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func shown(v any) string {
+	switch v := v.(type) {
+	case time.Time:
+		return "moment"
+	case []byte:
+		return string(v)
+	case nil:
+		return "NULL"
+	default:
+		return fmt.Sprintf("%v", v)
+	}
+}

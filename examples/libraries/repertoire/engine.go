@@ -1,0 +1,71 @@
+package repertoire
+
+import (
+	"database/sql"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib" // registers "pgx"
+	_ "modernc.org/sqlite"             // registers "sqlite"
+
+	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/internal/testserver"
+	"github.com/sqlfence/sqlfence/sqlgen"
+)
+
+// Engine is a kind of database to play on.
+type Engine struct {
+	engine sqlgen.Engine
+	driver string // the bare one, for looking at the rows
+	looks  []any  // leading arguments of its queries
+	tables string // a query for the names of all tables that are not the fence's
+	each   func(t *testing.T, play func(t *testing.T, database func() string))
+}
+
+// PostgreSQL is every PostgreSQL server of this run. A DSN is a URL.
+var PostgreSQL = Engine{
+	engine: sqlgen.PostgreSQL,
+	driver: "pgx",
+	looks:  []any{pgx.QueryExecModeExec}, // a plan that is kept fails when columns are added
+	tables: `SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = 'public' ORDER BY 1`,
+	each: func(t *testing.T, play func(*testing.T, func() string)) {
+		for _, server := range testserver.PostgreSQL(t) {
+			t.Run("PostgreSQL_"+server.Version, func(t *testing.T) {
+				play(t, func() string { return server.Database(t) })
+			})
+		}
+	},
+}
+
+// SQLite is SQLite in a file. A DSN is one of modernc.org/sqlite, with foreign
+// keys enforced.
+var SQLite = Engine{
+	engine: sqlgen.SQLite,
+	driver: "sqlite",
+	tables: `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\' AND name NOT LIKE 'sqlfence\_%' ESCAPE '\' ORDER BY 1`,
+	each: func(t *testing.T, play func(*testing.T, func() string)) {
+		t.Run("SQLite", func(t *testing.T) {
+			play(t, func() string {
+				return "file:" + testserver.SQLiteFile(t) + "?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=synchronous(0)"
+			})
+		})
+	},
+}
+
+// look opens a bare handle on the database, for looking at its rows, and creates
+// the fence there with its mark, as the lease store does when it grants a lease.
+func (e Engine) look(t *testing.T, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(e.driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	if err := guard.Migrate(t.Context(), db, e.engine); err != nil {
+		t.Fatal(err)
+	}
+	if err := guard.NewFence(db, e.engine).Advance(t.Context(), valid); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
