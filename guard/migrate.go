@@ -105,8 +105,7 @@ func apply(ctx context.Context, q Querier, engine sqlgen.Engine) error {
 		return judgeVersion(version)
 	}
 	if _, err := q.ExecContext(ctx, sqlgen.Schema(engine)); err != nil {
-		var s interface{ SQLState() string }
-		if errors.As(err, &s) && s.SQLState() == "42501" {
+		if SQLState(err) == "42501" {
 			return &SetupError{
 				Problem: "this role may not create the schema sqlfence",
 				Remedy:  "run guard.Migrate once as the owner of the database, then GRANT what guard.CheckSetup asks for",

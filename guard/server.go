@@ -21,8 +21,7 @@ const (
 // returns err untouched. An err that carries one of these already is returned
 // as it is.
 //
-// It goes by the SQLSTATE (any error in the chain with a method SQLState, as
-// those of pgx and lib/pq have) and by numbers and names in the message, never
+// It goes by the SQLSTATE (see [SQLState]) and by numbers and names in the message, never
 // by words that the server may have translated (CASES D32).
 func FromServer(err error, tokens []Token) error {
 	if err == nil {
@@ -31,15 +30,12 @@ func FromServer(err error, tokens []Token) error {
 	if errors.Is(err, ErrFenced) || errors.Is(err, ErrUnregistered) || errors.Is(err, ErrSetup) {
 		return err
 	}
-	var s interface {
-		error
-		SQLState() string
-	}
-	if !errors.As(err, &s) {
+	server, state := fromServer(err)
+	if state == "" {
 		return nil
 	}
-	message := s.Error()
-	switch state := s.SQLState(); state {
+	message := server.Error()
+	switch state {
 	case stateFenced:
 		if t, mark, ok := parseRefusal(message, "fenced", state, tokens); ok {
 			return &FencedError{Token: t, HighWater: mark, Err: err}
@@ -66,6 +62,32 @@ func FromServer(err error, tokens []Token) error {
 		}
 	}
 	return nil
+}
+
+// SQLState returns the SQLSTATE of the server's error in the chain of err, "" where
+// there is none: what the first error says that has a method SQLState, as those of
+// pgx and lib/pq have, or a method Field, as those of bun's pgdriver have.
+func SQLState(err error) string {
+	_, state := fromServer(err)
+	return state
+}
+
+func fromServer(err error) (server error, state string) {
+	var s interface {
+		error
+		SQLState() string
+	}
+	if errors.As(err, &s) {
+		return s, s.SQLState()
+	}
+	var f interface {
+		error
+		Field(byte) string // by the letters of the protocol's error message
+	}
+	if errors.As(err, &f) {
+		return f, f.Field('C')
+	}
+	return nil, ""
 }
 
 // grants returns the statements that let a role write under the fence.
@@ -108,8 +130,9 @@ func parseRefusal(message, word, state string, tokens []Token) (t Token, mark in
 		return t, mark, true
 	}
 	// A token that the caller did not present: the user's own SQL called the
-	// check. It is refused all the same; pgx and lib/pq append the SQLSTATE.
+	// check. It is refused all the same; drivers append the SQLSTATE.
 	resource = strings.TrimSuffix(resource, " (SQLSTATE "+state+")")
+	resource = strings.TrimSuffix(resource, " (SQLSTATE="+state+")")
 	resource = strings.TrimSuffix(resource, " ("+state+")")
 	return Token{Resource: resource, Epoch: epoch}, mark, true
 }

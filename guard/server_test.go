@@ -68,6 +68,30 @@ func TestFromServerTellsTheFenceFromEverythingElse(t *testing.T) {
 	}
 }
 
+// fieldError is what bun's pgdriver makes of the server's message.
+type fieldError struct{ fields map[byte]string }
+
+func (e fieldError) Error() string {
+	return fmt.Sprintf("%s: %s (SQLSTATE=%s)", e.fields['S'], e.fields['M'], e.fields['C'])
+}
+func (e fieldError) Field(k byte) string { return e.fields[k] }
+
+func TestFromServerUnderstandsErrorsThatTellTheirFields(t *testing.T) {
+	raw := fieldError{map[byte]string{'S': "ERROR", 'C': "SF001", 'M': "sqlfence: fenced: high_water=7 grant=11 epoch=6 resource=job-4"}}
+	for _, presented := range [][]Token{nil, {{Resource: "job-4", Epoch: 6, Grant: 11}}} {
+		var fenced *FencedError
+		if err := FromServer(fmt.Errorf("wrapped: %w", raw), presented); !errors.As(err, &fenced) || fenced.Token.Resource != "job-4" || fenced.HighWater != 7 {
+			t.Errorf("presented %v: expected job-4 to be fenced by 7, saw %v", presented, err)
+		}
+	}
+	if got := SQLState(fmt.Errorf("wrapped: %w", raw)); got != "SF001" {
+		t.Errorf("SQLState: expected SF001, saw %q", got)
+	}
+	if got := SQLState(errors.New("SF001")); got != "" {
+		t.Errorf("SQLState of an error that is not a server's: expected none, saw %q", got)
+	}
+}
+
 func TestFromServerReportsAnUnreadyDatabaseAsSetup(t *testing.T) {
 	for _, raw := range []*serverError{
 		{"3F000", `schema "sqlfence" does not exist`},

@@ -25,27 +25,14 @@ const (
 // errBusy is the cause of a renewal that found its row locked.
 var errBusy = errors.New("sqlfence: the lease's row is locked by another transaction")
 
-// state returns the SQLSTATE of the server's error, "" where the server has not
-// answered.
-func state(err error) string {
-	var s interface {
-		error
-		SQLState() string
-	}
-	if errors.As(err, &s) {
-		return s.SQLState()
-	}
-	return ""
-}
-
 func isState(err error, states ...string) bool {
-	s := state(err)
+	s := guard.SQLState(err)
 	return s != "" && slices.Contains(states, s)
 }
 
 // isAnswer reports whether err is the server's own: then the transaction has
 // been rolled back for certain.
-func isAnswer(err error) bool { return state(err) != "" }
+func isAnswer(err error) bool { return guard.SQLState(err) != "" }
 
 // isSpent tells the spent wait from a cancel and a statement_timeout, which have
 // the same SQLSTATE, by a text of ours that no server translates (CASES D32).
@@ -58,7 +45,7 @@ func explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	switch state(err) {
+	switch guard.SQLState(err) {
 	case epochsExhausted:
 		return fmt.Errorf("%w: %w", lease.ErrExhausted, err)
 	case insufficientPrivilege:
