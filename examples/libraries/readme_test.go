@@ -15,10 +15,14 @@ var write = flag.Bool("write", false, "write what the READMEs show of the progra
 // mostLines is how many lines of a program may change for the fence, per engine.
 const mostLines = 3
 
-// engines are the files of before and after, in the order of the table's columns.
-var engines = []struct{ file, name string }{
-	{"postgres.go", "PostgreSQL"},
-	{"sqlite.go", "SQLite"},
+// engines are the files of before and after, and those that are columns of the table.
+var engines = []struct {
+	file, name string
+	column     bool
+}{
+	{"postgres.go", "PostgreSQL", true},
+	{"pgdriver.go", "PostgreSQL through bun's own driver", false},
+	{"sqlite.go", "SQLite", true},
 }
 
 // TestREADMEsShowTheChange compares each program before and after it was fenced, and
@@ -33,16 +37,21 @@ func TestREADMEsShowTheChange(t *testing.T) {
 	}
 	var table strings.Builder
 	table.WriteString("| library | program |")
+	rule := "|---|---|"
 	for _, e := range engines {
-		table.WriteString(" " + e.name + " |")
+		if e.column {
+			table.WriteString(" " + e.name + " |")
+			rule += "---|"
+		}
 	}
-	table.WriteString("\n|---|---|" + strings.Repeat("---|", len(engines)) + "\n")
+	table.WriteString("\n" + rule + "\n")
 	for _, before := range programs {
 		dir := filepath.Dir(before)
 		if len(filesOf(t, before)) != len(filesOf(t, filepath.Join(dir, "after"))) {
 			t.Errorf("%s: not the same files before and after", dir)
 		}
 		shown := &strings.Builder{}
+		compared := 0
 		library, does, ok := strings.Cut(strings.TrimPrefix(firstLine(t, filepath.Join(dir, "README.md")), "# "), ": ")
 		if !ok {
 			t.Errorf("%s/README.md does not begin with \"# library: what the program is\"", dir)
@@ -51,17 +60,25 @@ func TestREADMEsShowTheChange(t *testing.T) {
 		for _, e := range engines {
 			file := filepath.Join(dir, "after", e.file)
 			if _, err := os.Stat(file); err != nil {
-				table.WriteString(" |")
+				if e.column {
+					table.WriteString(" |")
+				}
 				continue
 			}
+			compared++
 			text, changed := compare(lines(t, filepath.Join(before, e.file)), lines(t, file))
 			if changed > mostLines || changed == 0 {
 				t.Errorf("%s: %d lines changed, at most %d and at least one:\n%s", file, changed, mostLines, text)
 			}
-			fmt.Fprintf(&table, " %d |", changed)
+			if e.column {
+				fmt.Fprintf(&table, " %d |", changed)
+			}
 			fmt.Fprintf(shown, "%s, %d lines:\n\n```diff\n%s```\n\n", e.name, changed, text)
 		}
 		table.WriteString("\n")
+		if files := len(filesOf(t, before)); compared != files {
+			t.Errorf("%s: %d files of %d are known to this test", before, compared, files)
+		}
 		section(t, filepath.Join(dir, "README.md"), "diff", shown.String())
 	}
 	section(t, filepath.Join("..", "README.md"), "changed lines", table.String()+"\n")

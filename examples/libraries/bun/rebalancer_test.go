@@ -22,6 +22,15 @@ func TestOnPostgreSQL(t *testing.T) {
 	})
 }
 
+func TestOnPostgreSQLThroughPgdriver(t *testing.T) {
+	const count = `UPDATE shards SET rows = rows + $1 WHERE key = $2`
+	repertoire.Play(t, repertoire.Subject{
+		Engine: repertoire.PostgreSQL,
+		Before: program(before.OpenPgdriver, count),
+		After:  program(after.OpenPgdriver, count),
+	})
+}
+
 func TestOnSQLite(t *testing.T) {
 	const count = `UPDATE shards SET rows = rows + ? WHERE key = ?`
 	repertoire.Play(t, repertoire.Subject{

@@ -1,0 +1,18 @@
+package store
+
+import (
+	"database/sql"
+
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
+	"github.com/uptrace/bun/driver/pgdriver"
+
+	"github.com/sqlfence/sqlfence/driver"
+	"github.com/sqlfence/sqlfence/sqlgen"
+)
+
+// OpenPgdriver connects to the database at a URL, through bun's own driver.
+func OpenPgdriver(dsn string) (*bun.DB, error) {
+	pool := sql.OpenDB(driver.WrapConnector(pgdriver.NewConnector(pgdriver.WithDSN(dsn), pgdriver.WithInsecure(true)), sqlgen.PostgreSQL))
+	return bun.NewDB(pool, pgdialect.New()), nil
+}
