@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"database/sql"
+	"regexp"
 	"testing"
 
 	"github.com/lib/pq"
@@ -51,6 +52,14 @@ func TestDriverOfWhichNothingIsKnown(t *testing.T) {
 	t.Run("fail closed", func(t *testing.T) { drivertest.FailClosed(t, e) })
 	t.Run("poisoned transactions", func(t *testing.T) { drivertest.PoisonedTransaction(t, e) })
 	t.Run("the executing context decides", func(t *testing.T) { drivertest.ExecutingContextDecides(t, e) })
+	t.Run("compared with the bare driver", func(t *testing.T) {
+		c := drivertest.PostgreSQLComparison
+		c.Roads = []string{"DB.Exec", "DB.Query", "Stmt.Query, twice", "Tx.Stmt", "an ended context"}
+		// lib/pq writes into the text at which place of the statement the error is.
+		place := regexp.MustCompile(` at (column|position) [0-9:]+`)
+		c.Same = func(note string) string { return place.ReplaceAllString(note, "") }
+		drivertest.Compare(t, drivertest.NewWorld(t, e), c)
+	})
 	t.Run("not set up", func(t *testing.T) {
 		dsn := server.Database(t)
 		w := &drivertest.World{T: t, Engine: e, Bare: open(t, "postgres", dsn)}

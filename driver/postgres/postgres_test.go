@@ -107,6 +107,28 @@ func config(t *testing.T, db *sql.DB) *pgx.ConnConfig {
 	return cfg
 }
 
+// everyServer returns the engine on each server.
+func everyServer(t *testing.T) (all []drivertest.Engine) {
+	for _, server := range testserver.PostgreSQL(t) {
+		all = append(all, on(func(t *testing.T) string { return server.Database(t) }))
+	}
+	return all
+}
+
+// bareLike opens the database of the world with changes and without the fence.
+func bareLike(t *testing.T, w *drivertest.World, change func(*pgx.ConnConfig)) *sql.DB {
+	t.Helper()
+	cfg := config(t, w.Bare)
+	change(cfg)
+	db := sql.OpenDB(stdlib.GetConnector(*cfg))
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
 // like opens the database of the world behind the fence, with changes.
 func like(t *testing.T, w *drivertest.World, change func(*pgx.ConnConfig), opts ...fence.Option) *sql.DB {
 	t.Helper()
