@@ -285,6 +285,9 @@ func Compare(t *testing.T, w *World, c Comparison) {
 	}
 	for _, s := range c.Statements {
 		for _, r := range ways {
+			if w.Engine.Lazy && r.name == "unread" {
+				continue // the fence looks at the rows when they are closed
+			}
 			if c.Roads != nil && !slices.Contains(c.Roads, r.name) {
 				continue
 			}

@@ -23,6 +23,9 @@ type Engine struct {
 	New func(t *testing.T) (fenced, bare *sql.DB)
 	// Refused are texts that cannot be guarded.
 	Refused []string
+	// Lazy: a prepared statement that returns rows is not executed to its end by
+	// Exec, nor at all by Query until rows are read (mattn/go-sqlite3).
+	Lazy bool
 }
 
 // Tokens of one resource: only Current is valid.
