@@ -64,11 +64,12 @@ func (c *connector) Close() error {
 type shared struct {
 	config
 	cache    *sqlgen.Cache
+	standard *sqlgen.Cache // for sessions with standard strings
 	verified atomic.Bool // the schema was found to be there, and of our version
 }
 
 func newShared(c config) *shared {
-	return &shared{config: c, cache: sqlgen.NewCache(c.engine)}
+	return &shared{config: c, cache: sqlgen.NewCache(c.engine), standard: sqlgen.NewCache(c.engine, sqlgen.StandardStrings())}
 }
 
 // nameConnector opens by name, for drivers without [driver.DriverContext].

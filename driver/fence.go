@@ -235,6 +235,10 @@ func (b *bracket) end(ctx context.Context, err error) error {
 		if rollbackErr := b.tx.Rollback(); rollbackErr != nil {
 			s.broken = true
 		}
+		if s.native != nil && s.native.Alone(err) {
+			return &guard.UnsupportedError{Kind: kindOf(s.decision.plan), Reason: "it does not run inside of a transaction, in which it is to be checked",
+				Advice: "run it under guard.Without", Err: err}
+		}
 	case b.saved && err == nil:
 		if err = s.run(ctx, release, nil); err != nil {
 			err = onceOnly(err)

@@ -1,7 +1,9 @@
 package driver_test
 
 import (
+	"context"
 	"database/sql"
+	"errors"
 	"regexp"
 	"testing"
 
@@ -59,6 +61,33 @@ func TestDriverOfWhichNothingIsKnown(t *testing.T) {
 		place := regexp.MustCompile(` at (column|position) [0-9:]+`)
 		c.Same = func(note string) string { return place.ReplaceAllString(note, "") }
 		drivertest.Compare(t, drivertest.NewWorld(t, e), c)
+	})
+	t.Run("checked first", func(t *testing.T) {
+		w := drivertest.NewWorld(t, e)
+		exec := func(db interface {
+			ExecContext(context.Context, string, ...any) (sql.Result, error)
+		}, token guard.Token, text string) error {
+			_, err := db.ExecContext(w.With(token), text)
+			return err
+		}
+		w.Want("TRUNCATE, stale", exec(w.Fenced, drivertest.Stale, `TRUNCATE d`), guard.ErrFenced)
+		w.Want("DO outside of a transaction", exec(w.Fenced, drivertest.Current, `DO 'BEGIN DELETE FROM d; COMMIT; END'`), guard.ErrUnsupported)
+		w.Want("a backslash before a quote", exec(w.Fenced, drivertest.Current, `UPDATE d SET v = 'C:\'`), guard.ErrUnsupported)
+		tx := w.Begin(t.Context(), w.Fenced)
+		w.Want("DO, stale", exec(tx, drivertest.Stale, `DO 'BEGIN DELETE FROM d; END'`), guard.ErrFenced)
+		w.Want("Commit", tx.Commit(), guard.ErrFenced)
+		c := w.Conn(w.Fenced)
+		w.Must(c, `BEGIN`)
+		var invalid *pq.Error
+		if err := exec(c, drivertest.Current, `DO 'BEGIN DELETE FROM d; COMMIT; END'`); !errors.As(err, &invalid) || invalid.Code != "2D000" {
+			t.Errorf("DO that commits, behind BEGIN: got error %v, want 2D000", err)
+		}
+		w.Must(c, `ROLLBACK`)
+		w.IsUntouched()
+		w.Want("TRUNCATE", exec(w.Fenced, drivertest.Current, `TRUNCATE d`), nil)
+		if got := w.Table(); got != "" {
+			t.Errorf("the table reads %s", got)
+		}
 	})
 	t.Run("not set up", func(t *testing.T) {
 		dsn := server.Database(t)

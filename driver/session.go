@@ -116,7 +116,7 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 	if err := s.resolve(ctx, d, query); err != nil {
 		return d, err
 	}
-	d.plan = s.cache.Plan(d.text)
+	d.plan = s.plan(d.text)
 	if tokens == nil {
 		return d, s.policy.CheckUnguarded(d.plan)
 	}
@@ -130,6 +130,13 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 	case sqlgen.Splice:
 		d.way = spliced
 	case sqlgen.CheckFirst:
+		d.way = checked
+	case sqlgen.CheckInTransaction:
+		// The server's word counts, not that of the texts: outside of a
+		// transaction the procedure could commit, and write on unguarded.
+		if !s.inTransaction() {
+			return d, refusal(d.plan)
+		}
 		d.way = checked
 	default:
 		return d, refusal(d.plan)
@@ -150,6 +157,14 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 		}
 	}
 	return d, nil
+}
+
+// plan returns what is known of the text in the session's present state.
+func (s *session) plan(text string) *sqlgen.Plan {
+	if s.native != nil && s.native.StandardStrings() {
+		return s.standard.Plan(text)
+	}
+	return s.cache.Plan(text)
 }
 
 // fits reports whether the fence can be spliced into this execution of a text
@@ -206,11 +221,15 @@ func numbersBeyond(text string, params int) bool {
 func (s *session) forget() { s.decision = decision{} }
 
 func refusal(p *sqlgen.Plan) error {
-	kind := p.Verb
-	if kind == "" || p.Kind == sqlgen.KindSeveral || p.Kind == sqlgen.KindWriteInWith {
-		kind = p.Kind.String()
+	return &guard.UnsupportedError{Kind: kindOf(p), Reason: p.Reason, Advice: p.Advice}
+}
+
+// kindOf returns what a refusal calls the statement.
+func kindOf(p *sqlgen.Plan) string {
+	if p.Verb == "" || p.Kind == sqlgen.KindSeveral || p.Kind == sqlgen.KindWriteInWith {
+		return p.Kind.String()
 	}
-	return &guard.UnsupportedError{Kind: kind, Reason: p.Reason, Advice: p.Advice}
+	return p.Verb
 }
 
 // inherited returns the tokens of the open transaction.

@@ -112,7 +112,7 @@ func TestTheTextsUnderAToken(t *testing.T) {
 		t.Errorf("read %q, error %v; want update and nil", word, err)
 	}
 	// A statement that cannot be guarded is not sent at all.
-	if _, err := db.ExecContext(ctx, `TRUNCATE jobs`); !errors.Is(err, guard.ErrUnsupported) {
-		t.Errorf("TRUNCATE: error %v, want ErrUnsupported", err)
+	if _, err := db.ExecContext(ctx, `VACUUM jobs`); !errors.Is(err, guard.ErrUnsupported) {
+		t.Errorf("VACUUM: error %v, want ErrUnsupported", err)
 	}
 }

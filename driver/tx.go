@@ -132,7 +132,7 @@ func (s *session) answer(text string) error {
 	if s.tx != nil || strings.Contains(strings.ToUpper(text), "CHAIN") {
 		return err
 	}
-	switch s.cache.Plan(text).Kind {
+	switch s.plan(text).Kind {
 	case sqlgen.KindRollback:
 		s.ended()
 		return nil
@@ -165,7 +165,7 @@ func (s *session) track(d *decision, err error) {
 		return
 	}
 	if d.plan == nil {
-		d.plan = s.cache.Plan(d.text)
+		d.plan = s.plan(d.text)
 	}
 	chain := strings.Contains(strings.ToUpper(d.text), "CHAIN")
 	switch d.plan.Kind {

@@ -7,7 +7,8 @@ var postgresClasses = classesOf(map[string]class{"\v": classSpace, "[]": classPu
 
 // lexPostgres reads a text by the rules of PostgreSQL's scanner
 // (src/backend/parser/scan.l), with standard_conforming_strings on. Where its
-// value would change where a string ends, the text is refused.
+// value would change where a string ends, the text is refused, unless it is
+// known to be on.
 func lexPostgres(l *lexer) (err error) {
 	for l.pos < len(l.text) && err == nil {
 		switch start := l.pos; postgresClasses[l.text[start]] {
@@ -125,6 +126,9 @@ func (l *lexer) plainString(start int) error {
 		return err
 	}
 	body := l.text[open+1 : l.pos-1]
+	if l.standardStrings {
+		body = "" // a backslash is a character like any other
+	}
 	for rest, at := body, open+1; ; {
 		i := strings.IndexByte(rest, '\\')
 		if i < 0 {

@@ -17,7 +17,7 @@ type Plan struct {
 	Tables   []Table  // the tables written; nil where the text does not tell all of them
 	Strategy Strategy // what is done with the text under a token
 	Reason   string   // why it is refused, or checked first
-	Advice   string   // what to do instead of a refused statement
+	Advice   string   // what to do instead of a refused statement, or where it is not refused
 	Params   int      // the number of parameters that the text takes
 	Commits  bool     // MySQL: executing it may end the open transaction, which its Kind does not tell
 	// At is the index among the user's arguments at which those of the fence

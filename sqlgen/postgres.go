@@ -18,7 +18,7 @@ var postgresRules = rules{
 // postgresBody reports whether the BEGIN at i opens the body of CREATE [OR
 // REPLACE] FUNCTION or PROCEDURE, in the statement that begins at lo.
 func postgresBody(w *walker, lo, i int) bool {
-	if !w.is(lo, i, kwCreate) {
+	if !w.is(lo, i, kwCreate) || w.isLabel(i) {
 		return false
 	}
 	lo++
@@ -111,14 +111,6 @@ func postgresStatement(w *walker, lo, hi int) outcome {
 		return w.postgresMain(lo, main, hi, ctes)
 	case kwSelect, kwValues, kwTable, kwInsert, kwUpdate, kwDelete, kwMerge:
 		return w.postgresMain(lo, lo, hi, nil)
-	case kwExplain:
-		return w.postgresExplain(lo, hi)
-	case kwDeclare:
-		// DECLARE … CURSOR … FOR query: the server takes no writing query.
-		if writes, _ := w.writesInBrackets(lo, hi); writes > 0 {
-			return notUnderstood(verb, "a write inside of a cursor's query")
-		}
-		return w.postgresRead(lo, hi, verb)
 	case kwBegin, kwStart:
 		return pass(KindBegin, verb)
 	case kwCommit, kwEnd:
@@ -146,149 +138,8 @@ func postgresStatement(w *walker, lo, hi int) outcome {
 		if second == kwTransaction && lo+2 < hi && w.tokens[lo+2].kind == tokenString {
 			return pass(KindPrepareTx, "PREPARE TRANSACTION")
 		}
-		return refuse(KindOtherWrite, verb, "what it prepares is executed later, under nobody's token",
-			"prepare through database/sql: the executing context decides")
-	case kwSet, kwReset, kwShow, kwListen, kwUnlisten, kwNotify, kwDeallocate, kwClose, kwFetch, kwMove, kwLock, kwDiscard:
-		return pass(KindSession, verb)
-	case kwTruncate:
-		return refuse(KindOtherWrite, verb, "it takes no WITH", "use DELETE, or "+adviceCheck).on(w.postgresTruncated(lo+1, hi)...)
-	case kwCopy:
-		return w.postgresCopy(lo+1, hi)
-	case kwCall, kwDo:
-		return refuse(KindOtherWrite, verb, "what it runs cannot be seen, and it may commit", adviceCheck)
-	case kwExecute:
-		return refuse(KindOtherWrite, verb, "what it runs cannot be seen", "prepare through database/sql, or "+adviceCheck)
-	case kwRefresh, kwVacuum, kwAnalyze, kwCluster, kwReindex, kwCheckpoint, kwLoad:
-		return refuse(KindOtherWrite, verb, "it takes no WITH", "run it under guard.Without")
-	case kwCreate:
-		return w.postgresCreate(lo, hi)
-	case kwAlter, kwDrop, kwGrant, kwRevoke, kwComment, kwSecurity, kwReassign, kwImport:
-		return definition(verb)
 	}
-	return notUnderstood(verb, "an unknown verb")
-}
-
-func definition(verb string) outcome {
-	return refuse(KindDefinition, verb, "a definition takes no guard", "run it under guard.Without, or "+adviceCheck)
-}
-
-// postgresCreate: CREATE … AS writes the rows of a query if it makes a table or
-// a materialized view.
-func (w *walker) postgresCreate(lo, hi int) outcome {
-	i := lo + 1
-	for w.is(i, hi, kwGlobal) || w.is(i, hi, kwLocal) || w.is(i, hi, kwTemp) || w.is(i, hi, kwTemporary) || w.is(i, hi, kwUnlogged) {
-		i++
-	}
-	switch {
-	case w.is(i, hi, kwTable):
-		i++
-	case w.is(i, hi, kwMaterialized) && w.is(i+1, hi, kwView):
-		i += 2
-	default:
-		return definition("CREATE")
-	}
-	if w.is(i, hi, kwIf) && w.is(i+1, hi, kwNot) {
-		i += 3
-	}
-	table, i, ok := w.table(i, hi)
-	for ; i < hi; i = w.next(i) {
-		// Elsewhere an AS stands in brackets only.
-		if w.is(i, hi, kwAs) {
-			o := refuse(KindOtherWrite, "CREATE TABLE AS", "it takes no guard", "create the table, then INSERT into it; or "+adviceCheck)
-			// What a prepared statement writes besides, the text does not tell.
-			if writes, _ := w.writesInBrackets(i, hi); ok && writes == 0 && (i+1 == hi || w.tokens[i+1].word != kwExecute) {
-				o.tables = []Table{table}
-			}
-			return o
-		}
-	}
-	return definition("CREATE")
-}
-
-// postgresCopy: COPY … TO STDOUT reads, unless it takes its rows from a write.
-func (w *walker) postgresCopy(i, hi int) outcome {
-	o := refuse(KindOtherWrite, "COPY", "it takes no WITH", "use INSERT, or "+adviceCheck)
-	if w.isPunct(i, hi, '(') {
-		shut := int(w.match[i])
-		if i+1 == shut || w.tokens[i+1].word == kwCopy || w.tokens[i+1].word == kwExplain {
-			return o
-		}
-		inner := postgresStatement(w, i+1, shut)
-		if inner.kind == KindRead && inner.strategy == Pass && w.is(shut+1, hi, kwTo) && w.is(shut+2, hi, kwStdout) {
-			return pass(KindRead, "COPY")
-		}
-		return o.on(inner.tables...)
-	}
-	if w.is(i, hi, kwBinary) {
-		i++
-	}
-	table, i, ok := w.table(i, hi)
-	if ok && w.isPunct(i, hi, '(') {
-		i = w.next(i)
-	}
-	switch {
-	case ok && w.is(i, hi, kwTo) && w.is(i+1, hi, kwStdout):
-		return pass(KindRead, "COPY")
-	case ok && w.is(i, hi, kwFrom):
-		o.tables = []Table{table}
-	}
-	return o
-}
-
-// postgresTruncated returns the tables that TRUNCATE names; nil where CASCADE
-// adds some.
-func (w *walker) postgresTruncated(i, hi int) (tables []Table) {
-	if w.is(i, hi, kwTable) {
-		i++
-	}
-	for {
-		table, next, ok := w.postgresRelation(i, hi)
-		if !ok {
-			return nil
-		}
-		tables = append(tables, table)
-		if i = next; !w.isPunct(i, hi, ',') {
-			break
-		}
-		i++
-	}
-	if w.find(i, hi, kwCascade) < hi {
-		return nil
-	}
-	return tables
-}
-
-// postgresExplain: EXPLAIN runs the statement only with ANALYZE.
-func (w *walker) postgresExplain(lo, hi int) outcome {
-	analyze := false
-	i := lo + 1
-	if w.isPunct(i, hi, '(') && !w.is(i+1, hi, kwSelect) && !w.is(i+1, hi, kwWith) && !w.isPunct(i+1, hi, '(') {
-		// ANALYZE false counts as ANALYZE, and so does any name in quotes.
-		for ; i < hi && w.tokens[i].punct != ')'; i++ {
-			t := &w.tokens[i]
-			analyze = analyze || t.word == kwAnalyze || t.word == kwAnalyse || t.kind == tokenQuoted
-		}
-		i++
-	} else {
-		for w.is(i, hi, kwAnalyze) || w.is(i, hi, kwAnalyse) || w.is(i, hi, kwVerbose) {
-			analyze = analyze || w.tokens[i].word != kwVerbose
-			i++
-		}
-	}
-	if i >= hi {
-		return notUnderstood("EXPLAIN", "there is nothing to explain")
-	}
-	if !analyze {
-		return pass(KindRead, "EXPLAIN")
-	}
-	if w.tokens[i].word == kwExplain {
-		return notUnderstood("EXPLAIN", "it explains an EXPLAIN")
-	}
-	o := postgresStatement(w, i, hi)
-	if o.strategy == Pass && o.kind == KindRead {
-		return pass(KindRead, "EXPLAIN ANALYZE")
-	}
-	return refuse(KindOtherWrite, "EXPLAIN ANALYZE", "it executes a write", "explain without ANALYZE, or "+adviceCheck).on(o.tables...)
+	return w.postgresUtility(lo, hi)
 }
 
 // postgresMain finds out about a statement that can have a WITH list. start is
@@ -320,7 +171,7 @@ func (w *walker) postgresMain(start, main, hi int, ctes []cte) outcome {
 			return notUnderstood(verb, "a SELECT INTO in its WITH list")
 		}
 		if len(tables) > 0 {
-			if o.strategy == Refuse {
+			if o.strategy != Pass {
 				return o.on()
 			}
 			o = outcome{kind: KindWriteInWith, verb: verb, tables: tables, strategy: Splice, edits: w.headEdit(start)}
@@ -487,7 +338,7 @@ func (w *walker) postgresRead(main, hi int, verb string) outcome {
 		// INTO is reserved: without a write in brackets it can only be that of
 		// SELECT … INTO table, also behind a column of the name insert.
 		if w.is(i, hi, kwInto) {
-			o := refuse(KindOtherWrite, "SELECT INTO", "it takes no guard", "create the table, then INSERT into it; or "+adviceCheck)
+			o := outcome{kind: KindOtherWrite, verb: "SELECT INTO", strategy: CheckFirst, reason: "it makes a table"}
 			i++
 			for w.is(i, hi, kwTemp) || w.is(i, hi, kwTemporary) || w.is(i, hi, kwLocal) || w.is(i, hi, kwGlobal) || w.is(i, hi, kwUnlogged) {
 				i++

@@ -74,7 +74,8 @@ const (
 	Refuse     Strategy = iota // cannot be guarded: not sent
 	Pass                       // writes nothing: sent as it is
 	Splice                     // sent with the fence spliced in
-	CheckFirst                 // sent as it is, after a check in the same transaction
+	CheckFirst                 // sent as it is, after a check in the same transaction, which is opened if there is none
+	CheckInTransaction         // the same, but refused outside of a transaction that the program has begun
 )
 
 func (s Strategy) String() string {
@@ -87,6 +88,8 @@ func (s Strategy) String() string {
 		return "splice"
 	case CheckFirst:
 		return "check first"
+	case CheckInTransaction:
+		return "check first, in a transaction"
 	}
 	return "strategy " + strconv.Itoa(int(s))
 }

@@ -85,10 +85,13 @@ func sqliteStatement(w *walker, lo, hi int) outcome {
 		return w.sqlitePragma(lo, hi)
 	case kwAttach, kwDetach:
 		return refuse(KindAttach, verb, "a change of the connection's databases takes no guard", "run it under guard.Without")
-	case kwVacuum, kwReindex, kwAnalyze:
-		return refuse(KindOtherWrite, verb, "it takes no guard", "run it under guard.Without")
+	case kwVacuum:
+		return refuse(KindOtherWrite, verb, "it does not run inside of a transaction, in which it would have to be checked",
+			"run it under guard.Without")
+	case kwReindex, kwAnalyze:
+		return checked(KindOtherWrite, verb, "it takes no condition")
 	case kwCreate, kwAlter, kwDrop:
-		return refuse(KindDefinition, verb, "a definition takes no guard", "run it under guard.Without")
+		return checked(KindDefinition, verb, "a definition takes no condition")
 	}
 	return notUnderstood(verb, "an unknown verb")
 }
@@ -115,6 +118,11 @@ func (w *walker) sqlitePragma(lo, hi int) outcome {
 		quiet, known := sqliteQuietPragmas[strings.ToLower(name.Name)]
 		if quiet || known && i >= hi {
 			return pass(KindSession, "PRAGMA")
+		}
+		if n := strings.ToLower(name.Name); n == "user_version" || n == "application_id" {
+			// Numbers of the program's own in the file, which a migration counts
+			// up; they take part in the transaction.
+			return checked(KindOtherWrite, "PRAGMA", "it takes no condition")
 		}
 	}
 	return refuse(KindOtherWrite, "PRAGMA", "it may write, or change how the fence is read", "run it under guard.Without")

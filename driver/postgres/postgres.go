@@ -136,3 +136,15 @@ func (c *conn) Unspliceable(err error) (string, bool) {
 	}
 	return "a rule of the table does not go with it: " + e.Message, true
 }
+
+// StandardStrings implements [native.Conn]: the server tells of each change
+// before it takes the next statement.
+func (c *conn) StandardStrings() bool {
+	return c.pgx.PgConn().ParameterStatus("standard_conforming_strings") == "on"
+}
+
+// Alone implements [native.Conn].
+func (c *conn) Alone(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && e.Code == "25001" && e.Routine == "PreventInTransactionBlock"
+}

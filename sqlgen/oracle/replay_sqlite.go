@@ -157,6 +157,9 @@ func (t *sqliteTwins) judgePlan(text, from string, plan *sqlgen.Plan, splice spl
 	if c.Several && plan.Kind != sqlgen.KindSeveral && plan.Strategy != sqlgen.Refuse {
 		report(false, "", "several statements are called %s", plan.Kind)
 	}
+	if plan.Strategy == sqlgen.CheckFirst && (c.Several || t.bare.changesTransaction(text)) {
+		report(true, "", "what may end the transaction is executed behind a check")
+	}
 	if c.Several {
 		return true
 	}

@@ -136,8 +136,6 @@ func writeOf(n *pg.Node) string {
 		return nestedWrite(n.ProtoReflect())
 	case *pg.Node_DeclareCursorStmt:
 		return nestedWrite(n.ProtoReflect())
-	case *pg.Node_PrepareStmt:
-		return writeOf(s.PrepareStmt.Query)
 	case *pg.Node_ExplainStmt:
 		if !explainExecutes(s.ExplainStmt) {
 			return ""
@@ -156,7 +154,8 @@ func writeOf(n *pg.Node) string {
 	case *pg.Node_VariableSetStmt, *pg.Node_VariableShowStmt, *pg.Node_TransactionStmt, *pg.Node_ListenStmt,
 		*pg.Node_UnlistenStmt, *pg.Node_NotifyStmt, *pg.Node_LockStmt, *pg.Node_DiscardStmt, *pg.Node_DeallocateStmt,
 		*pg.Node_ClosePortalStmt, *pg.Node_FetchStmt, *pg.Node_ConstraintsSetStmt, *pg.Node_CheckPointStmt,
-		*pg.Node_LoadStmt, *pg.Node_VacuumStmt, *pg.Node_ClusterStmt, *pg.Node_ReindexStmt:
+		*pg.Node_LoadStmt, *pg.Node_VacuumStmt, *pg.Node_ClusterStmt, *pg.Node_ReindexStmt,
+		*pg.Node_PrepareStmt: // EXECUTE counts as a write
 		return ""
 	}
 	return statementName(n)
@@ -243,8 +242,6 @@ func writtenTables(n *pg.Node) (tables map[string]bool, known bool) {
 		}
 		targets(n.ProtoReflect())
 		return tables, true
-	case *pg.Node_PrepareStmt:
-		return writtenTables(s.PrepareStmt.Query)
 	case *pg.Node_DeclareCursorStmt:
 		return writtenTables(s.DeclareCursorStmt.Query)
 	case *pg.Node_ExplainStmt:

@@ -87,6 +87,11 @@ func judge(text string, plan *sqlgen.Plan, splice splicer) verdict {
 	for _, complaint := range append(misclassified(statements, plan), wrongTables(statements, plan)...) {
 		wrong("", "%s", complaint)
 	}
+	if plan.Strategy == sqlgen.CheckFirst || plan.Strategy == sqlgen.CheckInTransaction {
+		for _, complaint := range uncheckable(statements, plan) {
+			v.Findings = append(v.Findings, finding{Missed: true, What: complaint, Text: text})
+		}
+	}
 	if plan.Strategy != sqlgen.Splice {
 		return v
 	}
@@ -108,6 +113,23 @@ func judge(text string, plan *sqlgen.Plan, splice splicer) verdict {
 		}
 	}
 	return v
+}
+
+// uncheckable lists why a text must not be executed behind a check: it could end
+// the transaction in which the check holds the fence, and write on.
+func uncheckable(statements []*pg.Node, plan *sqlgen.Plan) (complaints []string) {
+	if len(statements) > 1 {
+		complaints = append(complaints, fmt.Sprintf("%d statements behind one check", len(statements)))
+	}
+	for _, s := range statements {
+		if changesTransaction(s) {
+			complaints = append(complaints, statementName(s)+" behind a check")
+		}
+		if (s.GetCallStmt() != nil || s.GetDoStmt() != nil) && plan.Strategy != sqlgen.CheckInTransaction {
+			complaints = append(complaints, statementName(s)+" outside of the program's own transaction")
+		}
+	}
+	return complaints
 }
 
 func changesTransaction(n *pg.Node) bool { return n.GetTransactionStmt() != nil }
@@ -168,8 +190,8 @@ func wrongTables(statements []*pg.Node, plan *sqlgen.Plan) (complaints []string)
 	}
 	for _, t := range plan.Tables {
 		name := strconv.Quote(t.Schema) + "." + strconv.Quote(t.Name)
-		// To name too many is over-cautious, which only a refused text may be.
-		if _, ok := missing[name]; !ok && plan.Strategy != sqlgen.Refuse {
+		// To name too many is over-cautious: EXPLAIN (ANALYZE false) is.
+		if _, ok := missing[name]; !ok && plan.Strategy == sqlgen.Splice {
 			complaints = append(complaints, "it does not write "+name)
 		}
 		missing[name] = false

@@ -29,6 +29,15 @@ type Conn interface {
 	// driver would not have prepared it without them.
 	Unprepared() (driver.Value, bool)
 
+	// StandardStrings reports that the session, as of the server's last
+	// answer, reads a backslash in a plain string as itself. False where that
+	// is unknown.
+	StandardStrings() bool
+
+	// Alone reports that err says that the statement does not run inside of a
+	// transaction.
+	Alone(err error) bool
+
 	// Unspliceable reports that err says that the statement exists but takes
 	// no fence, and why.
 	Unspliceable(err error) (reason string, ok bool)
