@@ -65,7 +65,7 @@ type shared struct {
 	config
 	cache    *sqlgen.Cache
 	standard *sqlgen.Cache // for sessions with standard strings
-	verified atomic.Bool // the schema was found to be there, and of our version
+	verified atomic.Bool   // the schema was found to be there, and of our version
 }
 
 func newShared(c config) *shared {
