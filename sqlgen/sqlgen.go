@@ -71,11 +71,11 @@ type Strategy uint8
 
 // The strategies.
 const (
-	Refuse     Strategy = iota // cannot be guarded: not sent
-	Pass                       // writes nothing: sent as it is
-	Splice                     // sent with the fence spliced in
-	CheckFirst                 // sent as it is, after a check in the same transaction, which is opened if there is none
-	CheckInTransaction         // the same, but refused outside of a transaction that the program has begun
+	Refuse             Strategy = iota // cannot be guarded: not sent
+	Pass                               // writes nothing: sent as it is
+	Splice                             // sent with the fence spliced in
+	CheckFirst                         // sent as it is, after a check in the same transaction, which is opened if there is none
+	CheckInTransaction                 // the same, but refused outside of a transaction that the program has begun
 )
 
 func (s Strategy) String() string {
