@@ -40,6 +40,8 @@ func (w *walker) mysqlInsert(lo, hi int) outcome {
 		return checkFirst(o, "SET takes no condition")
 	case w.is(i, hi, kwTable):
 		return checkFirst(o, "TABLE takes no condition")
+	case (w.is(i, hi, kwValues) || w.says(i, hi, "value")) && end < hi && w.is(end, hi, kwOn):
+		return checkFirst(o, "the id of a row that was there already is told for VALUES only")
 	case w.is(i, hi, kwValues), w.says(i, hi, "value"):
 		return w.mysqlRow(o, i, end)
 	}
@@ -130,7 +132,7 @@ func (w *walker) mysqlRows(o outcome, i, end int) outcome {
 			stop = j
 		}
 	}
-	if stop == i+1 || having > stop {
+	if stop == i+1 || having < end && having > stop {
 		return notUnderstood(o.verb, "its query is not understood")
 	}
 	if having == end {
