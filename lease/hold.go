@@ -18,11 +18,16 @@ import (
 // Hold returns Acquire's error without running fn; otherwise fn's error,
 // joined with the loss if ownership ended before fn returned, also if fn
 // returned nil, and with Release's error.
-func (m *Manager) Hold(ctx context.Context, resource string, fn func(context.Context) error, opts ...Option) (err error) {
+func (m *Manager) Hold(ctx context.Context, resource string, fn func(context.Context) error, opts ...Option) error {
 	l, err := m.Acquire(ctx, resource, opts...)
 	if err != nil {
 		return err
 	}
+	return l.hold(ctx, fn)
+}
+
+// hold runs fn under the lease, and releases it.
+func (l *Lease) hold(ctx context.Context, fn func(context.Context) error) (err error) {
 	kept, _ := l.keep(ctx)
 	defer func() {
 		if loss := l.loss(); loss != nil {

@@ -26,6 +26,8 @@ type Lease struct {
 	ttl     time.Duration
 	maxHold time.Duration // 0: no limit
 	granted instant       // when the grant was asked for
+	fence   *registered   // nil: the store's own mark is the one
+	set     settings      // what else was asked for
 
 	mu     sync.Mutex
 	sent   instant       // when the last request that succeeded was sent
@@ -47,10 +49,16 @@ func newLease(m *Manager, set settings, g Granted, sent instant) *Lease {
 		ttl:     set.ttl,
 		maxHold: set.maxHold,
 		granted: sent,
+		fence:   set.fence,
+		set:     set,
 		sent:    sent,
 		expiry:  g.Expiry,
 	}
 }
+
+// adopt gives a lease that nobody has seen yet the settings of who gets it, who
+// asked for one of the same kind.
+func (l *Lease) adopt(set settings) { l.maxHold, l.set = set.maxHold, set }
 
 // Token returns the fencing token. It does not change in the life of the lease.
 func (l *Lease) Token() guard.Token { return l.token }
@@ -144,12 +152,15 @@ func (l *Lease) Release(ctx context.Context) error {
 	// The store refuses a renewal that arrives after the release, so this wait
 	// only spares it the work. A store that hangs must not eat the whole bound.
 	l.quiesce(releaseTimeout / 4)
+	retireCtx, stop := context.WithTimeout(ctx, releaseTimeout/2)
+	retired := l.retire(retireCtx)
+	stop()
 	err := l.manager.store.Release(ctx, l.claim(), releaseTimeout/2)
 	switch {
 	case err == nil:
 		l.released = true
 		l.manager.waiters.wake(l.token.Resource)
-	case l.unsure && errors.Is(err, ErrNotOwner):
+	case l.unsure && l.wasReleased(err):
 		// The attempt before this one had arrived after all.
 		l.released, err = true, nil
 		l.manager.waiters.wake(l.token.Resource)
@@ -158,7 +169,26 @@ func (l *Lease) Release(ctx context.Context) error {
 	default:
 		l.unsure = true
 	}
+	if retired != nil && !errors.Is(err, ErrLost) {
+		err = errors.Join(err, retired)
+	}
+	l.set.report.released(l.token, err)
 	return err
+}
+
+// wasReleased reports whether a refusal of a second release tells that the first
+// one, whose answer was lost, has freed the resource: that, and nothing else,
+// takes the next epoch without an owner. An epoch above it was granted after
+// somebody has taken the next one; who that was can no longer be told, and is
+// the same to us, who hold nothing. The next epoch with another owner is a
+// takeover: our release came too late.
+func (l *Lease) wasReleased(err error) bool {
+	var loss *LossError
+	if !errors.As(err, &loss) || !errors.Is(err, ErrNotOwner) {
+		return false
+	}
+	next := l.token.Epoch + 1
+	return loss.Epoch == next && loss.Holder == "" || loss.Epoch > next
 }
 
 // KeepAlive renews the lease in the background until ctx ends, the lease is
@@ -199,6 +229,9 @@ func (l *Lease) end(cause error) {
 	}
 	l.ended = cause
 	l.mu.Unlock()
+	if cause != errReleased && cause != errClosed { //nolint:errorlint // these two values
+		l.set.report.lost(l.token, cause)
+	}
 	for _, k := range l.manager.renewer.remove(l) {
 		k.cancel(cause)
 	}

@@ -31,6 +31,9 @@ const (
 	// to lastPoll; a denial is a read, and writes nothing.
 	firstPoll = 50 * time.Millisecond
 	lastPoll  = time.Second
+	// toldPoll is the pause where the store tells of releases: a message may
+	// be lost without either end knowing.
+	toldPoll = 10 * time.Second
 )
 
 // ErrClosed says that the manager was closed.
@@ -47,8 +50,9 @@ type Manager struct {
 
 	mu      sync.Mutex
 	closed  bool
-	closing chan struct{}  // closed by Close
-	calls   sync.WaitGroup // goroutines of the manager
+	orphans map[kind]*flight // requests that nobody waits for, and anybody may
+	closing chan struct{}    // closed by Close
+	calls   sync.WaitGroup   // goroutines of the manager
 }
 
 // NewManager returns a manager of leases in the store. The error matches
@@ -57,7 +61,7 @@ func NewManager(store Store, opts ...Option) (*Manager, error) {
 	if store == nil {
 		return nil, fmt.Errorf("%w: no store", ErrInvalidInput)
 	}
-	defaults, err := settings{owner: uniqueOwner(), ttl: DefaultTTL}.with(opts)
+	defaults, err := settings{owner: uniqueOwner(), ttl: DefaultTTL, report: &report{}}.with(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +71,10 @@ func NewManager(store Store, opts ...Option) (*Manager, error) {
 		now:      machineNow,
 		closing:  make(chan struct{}),
 	}
+	if err := m.checkEvict(defaults); err != nil {
+		return nil, err
+	}
+	m.waiters.watcher, _ = store.(Watcher)
 	m.renewer.init(m)
 	return m, nil
 }
@@ -84,7 +92,7 @@ func NewManager(store Store, opts ...Option) (*Manager, error) {
 // altogether may a lease be left that nobody has: it lapses after its TTL, and
 // this manager can acquire over it before.
 func (m *Manager) TryAcquire(ctx context.Context, resource string, opts ...Option) (*Lease, error) {
-	set, err := m.defaults.with(opts)
+	set, err := m.settings(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -93,30 +101,55 @@ func (m *Manager) TryAcquire(ctx context.Context, resource string, opts ...Optio
 		wait = set.bound
 	}
 	wait = clip(ctx, wait)
-	return m.attempt(ctx, set, resource, wait, max(wait+slack, callTimeout))
+	start := time.Now()
+	l, err := m.attempt(ctx, set, resource, wait, max(wait+slack, callTimeout))
+	if err != nil {
+		if errors.Is(err, ErrNotAcquirable) || errors.Is(err, ErrBlocked) {
+			set.report.denied(resource, err)
+		}
+		return nil, err
+	}
+	set.report.acquired(l.token, time.Since(start))
+	return l, nil
+}
+
+// settings returns the manager's settings changed by the options.
+func (m *Manager) settings(opts []Option) (settings, error) {
+	set, err := m.defaults.with(opts)
+	if err == nil {
+		err = m.checkEvict(set)
+	}
+	return set, err
 }
 
 // Acquire takes the lease, and waits for it until ctx ends, or as long as
 // [Wait] says. It sleeps for what is left of the holder's TTL or until its
-// next look, at most a second with jitter; a Release in this manager wakes it
-// earlier. Among waiters no order is promised.
+// next look, at most a second with jitter, or ten seconds where the store can
+// tell of releases, see [Watcher]; such a release, and any by this manager,
+// wakes it earlier. Of several Acquires of one resource in one manager only one
+// looks. Among waiters no order is promised.
 //
 // The errors are those of [Manager.TryAcquire], but a *[HeldError] is returned
 // only when the wait is over: a spent bound matches [ErrTimeout], and the
 // denial that was found last, and the end of ctx matches ctx's error, and the
 // denial that was found last.
 func (m *Manager) Acquire(ctx context.Context, resource string, opts ...Option) (*Lease, error) {
-	set, err := m.defaults.with(opts)
+	set, err := m.settings(opts)
 	if err != nil {
 		return nil, err
 	}
-	released := m.waiters.join(resource)
+	me := m.waiters.join(set.kind(resource))
 	woken := false // and did not try since
-	defer func() { m.waiters.leave(resource, released, woken) }()
+	defer func() {
+		if offer := m.waiters.leave(me, woken); offer != nil {
+			m.giveBack(offer)
+		}
+	}()
 
 	start := time.Now()
 	poll := firstPoll
 	var denial error
+	var denied time.Time
 	for {
 		wait, patience := acquireQueue, acquireQueue+callTimeout
 		if set.bounded {
@@ -128,116 +161,76 @@ func (m *Manager) Acquire(ctx context.Context, resource string, opts ...Option) 
 		switch {
 		case err == nil:
 			woken = false
+			set.report.acquired(l.token, time.Since(start))
 			return l, nil
 		case ctx.Err() != nil:
 			return nil, join(err, denial)
 		case errors.Is(err, ErrNotAcquirable), errors.Is(err, ErrBlocked):
 			woken = false
-			denial = err
+			denial, denied = err, time.Now()
+			set.report.denied(resource, err)
 		default:
 			return nil, err
 		}
+		if m.waiters.watch(me) {
+			continue
+		}
 
-		pause := poll/2 + rand.N(poll/2)
-		poll = min(2*poll, lastPoll)
-		var held *HeldError
-		if errors.As(denial, &held) && held.Remaining < pause {
+		for again := false; !again; {
+			left := forever
+			if set.bounded {
+				if left = set.bound - time.Since(start); left <= 0 {
+					return nil, spent(set.bound, denial)
+				}
+			}
+			timer := time.NewTimer(min(left, m.pause(me, &poll, denial, denied)))
+			select {
+			case <-timer.C:
+				// Only who is the first looks again; the others' time is up.
+				again, _ = m.waiters.place(me)
+				again = again || set.bounded && time.Since(start) >= set.bound
+			case <-me.first:
+			case <-me.woken:
+				if l := m.waiters.take(me); l != nil {
+					timer.Stop()
+					l.adopt(set)
+					set.report.acquired(l.token, time.Since(start))
+					return l, nil
+				}
+				again, woken = true, true
+			case <-m.closing:
+				again = true
+			case <-ctx.Done():
+				again = true
+			}
+			timer.Stop()
+		}
+	}
+}
+
+// forever is a pause that something else ends.
+const forever = time.Hour
+
+// pause returns how long a waiter sleeps.
+func (m *Manager) pause(me *waiter, poll *time.Duration, denial error, denied time.Time) time.Duration {
+	first, told := m.waiters.place(me)
+	if !first {
+		return forever
+	}
+	longest := lastPoll
+	if told {
+		longest, *poll = toldPoll, toldPoll
+	}
+	pause := *poll/2 + rand.N(*poll/2)
+	*poll = min(2**poll, longest)
+	var held *HeldError
+	if errors.As(denial, &held) {
+		if left := held.Remaining - time.Since(denied); left < pause {
 			// Not before the expiry, and not all at once after it.
-			pause = max(held.Remaining, 0) + rand.N(firstPoll/4)
-		}
-		if set.bounded {
-			left := set.bound - time.Since(start)
-			if left <= 0 {
-				return nil, spent(set.bound, denial)
-			}
-			pause = min(pause, left)
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-released:
-			woken = true
-		case <-m.closing:
-		case <-ctx.Done():
-		}
-		timer.Stop()
-	}
-}
-
-// attempt asks the store once and waits for the answer until ctx ends or
-// patience is spent. The request runs under a context of its own: a caller who
-// leaves must not leave a lease behind, so the answer is awaited in any case,
-// and a grant that finds the caller gone is released.
-func (m *Manager) attempt(ctx context.Context, set settings, resource string, wait, patience time.Duration) (*Lease, error) {
-	req := AcquireRequest{Resource: resource, Owner: set.owner, TTL: set.ttl, Wait: wait, Reentry: set.reentry}
-	if err := req.Validate(); err != nil {
-		return nil, err
-	}
-	if ctx.Err() != nil {
-		return nil, gaveUp(ctx, resource)
-	}
-	if !m.enter() {
-		return nil, ErrClosed
-	}
-
-	type answer struct {
-		lease *Lease
-		err   error
-	}
-	answers := make(chan answer) // unbuffered: an answer is either taken or not
-	left := make(chan struct{})
-	callCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	go func() {
-		defer m.calls.Done()
-		defer cancel()
-		l, err := m.grant(callCtx, set, req)
-		select {
-		case answers <- answer{l, err}:
-		case <-left:
-			if l != nil {
-				_ = l.Release(callCtx) // if it fails, the lease lapses
-			}
-		}
-	}()
-
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	var err error
-	select {
-	case a := <-answers:
-		return a.lease, a.err
-	case <-ctx.Done():
-		err = gaveUp(ctx, resource)
-	case <-m.closing:
-		err = ErrClosed
-	case <-timer.C:
-		err = fmt.Errorf("%w: acquiring %q: no answer from the store in %v", ErrTimeout, resource, patience)
-	}
-	close(left)
-	time.AfterFunc(grace, cancel)
-	return nil, err
-}
-
-// grant makes the request.
-func (m *Manager) grant(ctx context.Context, set settings, req AcquireRequest) (*Lease, error) {
-	sent := m.now()
-	g, err := m.store.Acquire(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	l := newLease(m, set, g, sent)
-	// The TTL counts from the grant, but of the grant's time we know only that
-	// it was not before the request was sent. If the request had to queue, the
-	// lease would reach its caller with little or nothing left (CASES D13b), so
-	// it is renewed first.
-	if m.now().since(sent) > set.ttl/3 {
-		if err := l.Renew(ctx); err != nil && l.left(m.now()) <= 0 {
-			return nil, errors.Join(
-				fmt.Errorf("sqlfence: the grant of %q took longer than its TTL %v: %w", req.Resource, set.ttl, err),
-				l.Release(ctx))
+			pause = max(left, 0) + rand.N(firstPoll/4)
 		}
 	}
-	return l, nil
+	return pause
 }
 
 // Inspect returns the state of a resource without waiting for any lock. It is

@@ -25,6 +25,14 @@ type settings struct {
 	reentry Reentry
 	maxHold time.Duration
 	limited bool // by maxHold
+
+	fence    *registered // nil: the store's own mark is the one
+	evict    time.Duration
+	evicting bool
+	warning  time.Duration // before the deadline; 0: none
+	warn     func(*Lease)
+	stepDown func(*Lease)
+	report   *report
 }
 
 // TTL sets how long a lease lasts from its grant and from each renewal, by the
@@ -58,9 +66,22 @@ func MaxHold(d time.Duration) Option {
 	return func(s *settings) { s.maxHold, s.limited = d, true }
 }
 
+// WarnBefore calls warn, in a goroutine of its own, when a lease that is kept
+// alive has less than d left until its deadline because renewals fail: the time
+// to bring work to an end. Once for each such stretch; d is above 0 and below
+// the TTL. A renewal is due every TTL/3, so with more than two thirds of the TTL
+// it warns before each.
+func WarnBefore(d time.Duration, warn func(*Lease)) Option {
+	return func(s *settings) { s.warning, s.warn = d, warn }
+}
+
 // with returns the settings changed by the options. The error matches
 // [ErrInvalidInput].
 func (s settings) with(opts []Option) (settings, error) {
+	if len(opts) > 0 {
+		own := *s.report // what the options change is not the manager's
+		s.report = &own
+	}
 	for _, opt := range opts {
 		opt(&s)
 	}
@@ -75,6 +96,12 @@ func (s settings) with(opts []Option) (settings, error) {
 	}
 	if s.reentry > ReentryExtend {
 		return s, fmt.Errorf("%w: unknown re-entry policy %d", ErrInvalidInput, s.reentry)
+	}
+	if s.evicting && s.evict < 0 {
+		return s, fmt.Errorf("%w: EvictAfter %v is negative", ErrInvalidInput, s.evict)
+	}
+	if s.warn != nil && (s.warning <= 0 || s.warning >= s.ttl) {
+		return s, fmt.Errorf("%w: a warning %v before the deadline of a TTL of %v", ErrInvalidInput, s.warning, s.ttl)
 	}
 	if s.limited && s.maxHold <= 0 {
 		return s, fmt.Errorf("%w: MaxHold %v is not above 0", ErrInvalidInput, s.maxHold)

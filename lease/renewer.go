@@ -18,6 +18,11 @@ const (
 	// stuck row must not hold up another, and stuck rows must not take a whole
 	// connection pool.
 	maxSingles = 4
+	// minBatch and maxBatches: many leases are renewed by several requests, one
+	// after the other, so that none is so long that its end comes too late for
+	// all; and by few, so that their number does not grow with the leases.
+	minBatch   = 1000
+	maxBatches = 16
 )
 
 // renewer keeps the leases of a manager alive: one goroutine that never waits
@@ -25,8 +30,8 @@ const (
 // sends the requests from goroutines of their own and watches the deadlines
 // itself, so a deadline is never behind a request that hangs.
 //
-// All leases that are due go into one request, in the order of their names,
-// every TTL/3. A lease whose renewal fails while the request succeeds (its row
+// All leases that are due go into one request, or a few if there are thousands,
+// in the order of their names, every TTL/3. A lease whose renewal fails while the request succeeds (its row
 // is locked, say) is retried alone, because the batch would skip it again.
 //
 // Lock order: renewer, lease.
@@ -38,7 +43,9 @@ type renewer struct {
 	kept    map[*Lease]*entry
 	batch   *call // in flight
 	singles int   // in flight
+	size    int   // of a batch, in the round at work; 0 between rounds
 	running bool
+	reserve Reserve // the connection for renewals, nil: none
 	closed  bool
 	next    time.Time // when the goroutine wakes by itself
 }
@@ -50,6 +57,7 @@ type entry struct {
 	failures int       // since the last success
 	failure  error     // the last one
 	alone    bool      // to be retried alone
+	warned   bool      // of the deadline, since the last success
 	call     *call     // in flight
 }
 
@@ -60,6 +68,7 @@ type call struct {
 	sent    instant
 	abandon time.Time // when it is no longer waited for, even if it does not return
 	live    int       // leases that still want the answer
+	reserve Reserve   // what to ask; nil: the store
 	cancel  context.CancelFunc
 }
 
@@ -84,6 +93,9 @@ func (r *renewer) add(l *Lease, k *keep) error {
 		r.manager.calls.Add(1)
 		r.running = true
 		r.next = time.Now()
+		if reserver, ok := r.manager.store.(Reserver); ok {
+			r.reserve = reserver.Reserve()
+		}
 		go r.run()
 	}
 	e := r.kept[l]
@@ -211,6 +223,18 @@ func (r *renewer) turn() (time.Duration, bool) {
 			continue
 		}
 		pause = min(pause, left)
+		if warn := l.set.warn; warn != nil && !e.warned {
+			if ahead := left - l.set.warning; ahead > 0 {
+				pause = min(pause, ahead)
+			} else {
+				e.warned = true
+				r.manager.calls.Add(1)
+				go func() {
+					defer r.manager.calls.Done()
+					warn(l)
+				}()
+			}
+		}
 		if e.call != nil && !now.mono.Before(e.call.abandon) {
 			r.settled(e.call)
 		}
@@ -236,7 +260,18 @@ func (r *renewer) turn() (time.Duration, bool) {
 			}
 		}
 	}
-	if batchDue && r.batch == nil {
+	switch {
+	case !batchDue:
+		r.size = 0
+	case r.batch == nil:
+		if r.size == 0 {
+			r.size = max(minBatch, (len(batch)+maxBatches-1)/maxBatches)
+		}
+		if len(batch) > r.size {
+			// Those with the least time left first.
+			slices.SortFunc(batch, func(a, b *Lease) int { return cmp.Compare(a.left(now), b.left(now)) })
+			batch = batch[:r.size]
+		}
 		r.send(now, batch, false)
 	}
 	// Those with the least time left first.
@@ -250,6 +285,10 @@ func (r *renewer) turn() (time.Duration, bool) {
 	more := len(r.kept) > 0
 	if !more {
 		r.running = false
+		if reserve := r.reserve; reserve != nil {
+			r.reserve = nil
+			defer reserve.Close()
+		}
 	}
 	r.next = now.mono.Add(pause)
 	r.mu.Unlock()
@@ -288,7 +327,7 @@ func (r *renewer) send(now instant, leases []*Lease, single bool) {
 	if single {
 		r.singles++
 	} else {
-		r.batch = c
+		r.batch, c.reserve = c, r.reserve
 	}
 	c.live = len(c.leases)
 	c.abandon = now.mono.Add(timeout + timeout/4)
@@ -298,7 +337,11 @@ func (r *renewer) send(now instant, leases []*Lease, single bool) {
 	go func() {
 		defer r.manager.calls.Done()
 		defer cancel()
-		renewed, err := r.manager.store.Renew(ctx, claims)
+		renew := r.manager.store.Renew
+		if c.reserve != nil {
+			renew = c.reserve.Renew
+		}
+		renewed, err := renew(ctx, claims)
 		if err == nil && len(renewed) != len(claims) {
 			err = fmt.Errorf("sqlfence: the store answered %d renewals with %d results", len(claims), len(renewed))
 		}
@@ -318,6 +361,13 @@ func (r *renewer) receive(c *call, renewed []Renewed, err error) {
 		l.done()
 	}
 	now := r.manager.now()
+	failed := 0
+	for _, err := range outcome {
+		if err != nil {
+			failed++
+		}
+	}
+	r.manager.defaults.report.renewed(len(c.leases), failed, now.since(c.sent), firstOf(outcome))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.settled(c)
@@ -327,7 +377,7 @@ func (r *renewer) receive(c *call, renewed []Renewed, err error) {
 			continue // gone, or not waited for any more
 		}
 		if outcome[i] == nil {
-			e.failures, e.failure, e.alone = 0, nil, false
+			e.failures, e.failure, e.alone, e.warned = 0, nil, false, false
 			e.due = c.sent.mono.Add(l.interval())
 			continue
 		}
@@ -337,6 +387,16 @@ func (r *renewer) receive(c *call, renewed []Renewed, err error) {
 		e.due = now.mono.Add(l.backoff(e.failures))
 	}
 	r.wake()
+}
+
+// firstOf returns the first error that there is.
+func firstOf(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // settled notes that a call is no longer waited for.

@@ -63,6 +63,24 @@ type Watcher interface {
 	Watch(resource string, wake func()) (live func() bool, stop func())
 }
 
+// Reserver is implemented by stores on a connection pool that the program uses
+// too: postgres. Renewals must not wait until its transactions leave a
+// connection over (CASES D11).
+type Reserver interface {
+	// Reserve returns what renews on a connection of its own, which it takes
+	// with its first Renew at the latest; nil if the pool has none to spare or
+	// no bound. It is called when a manager begins to keep leases alive.
+	Reserve() Reserve
+}
+
+// Reserve renews leases on a connection that is kept for that. Its Renew is that
+// of [Store], one call at a time.
+type Reserve interface {
+	Renew(ctx context.Context, claims []Claim) ([]Renewed, error)
+	// Close gives the connection back, after a Renew at work.
+	Close()
+}
+
 // AcquireRequest is what Store.Acquire is asked for.
 type AcquireRequest struct {
 	Resource string
