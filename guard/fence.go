@@ -37,10 +37,10 @@ func NewFence(q Querier, engine sqlgen.Engine) *Fence { return &Fence{q, engine}
 // *[FencedError] or *[UnregisteredError] for the first, by resource, that is
 // not. Without tokens it returns [ErrInvalidInput].
 //
-// The answer holds for as long as q's transaction: on PostgreSQL a takeover
-// then waits until that ends, on SQLite the transaction cannot write any more
-// once the mark has moved. With a *sql.DB or *sql.Conn it may be old when it
-// arrives.
+// The answer holds for as long as q's transaction: on PostgreSQL, MySQL and
+// MariaDB a takeover then waits until that ends, on SQLite the transaction
+// cannot write any more once the mark has moved. With a *sql.DB or *sql.Conn
+// it may be old when it arrives.
 func (f *Fence) Check(ctx context.Context, tokens ...Token) error {
 	if len(tokens) == 0 {
 		return fmt.Errorf("%w: Check without a token", ErrInvalidInput)
@@ -58,7 +58,7 @@ func (f *Fence) Check(ctx context.Context, tokens ...Token) error {
 		return f.explain(err, tokens)
 	}
 	defer rows.Close()
-	if f.engine == sqlgen.SQLite {
+	if f.engine != sqlgen.PostgreSQL {
 		return f.judge(rows, tokens)
 	}
 	passed := false
@@ -105,10 +105,10 @@ func (f *Fence) judge(rows *sql.Rows, tokens []Token) error {
 // nil also if the mark is there already with the same grant, and a
 // *[FencedError] if the mark is higher or belongs to another grant.
 //
-// On PostgreSQL it waits, bounded by ctx, for guarded transactions that are
-// open under an older token. On SQLite it waits for whoever writes, as long as
-// the connection's busy timeout. In a caller's transaction it counts from the
-// commit on.
+// On PostgreSQL, MySQL and MariaDB it waits, bounded by ctx and by 10 s, for
+// guarded transactions that are open under an older token. On SQLite it waits
+// for whoever writes, as long as the connection's busy timeout. In a caller's
+// transaction it counts from the commit on.
 func (f *Fence) Advance(ctx context.Context, t Token) error {
 	if err := t.Validate(); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
@@ -31,6 +32,9 @@ func eachDatabase(t *testing.T, fn func(t *testing.T, d database)) {
 	})
 	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
 		fn(t, database{sqlgen.PostgreSQL, "pgx", dsn})
+	})
+	testserver.EachMySQL(t, func(t *testing.T, dsn string) {
+		fn(t, database{sqlgen.MySQL, "mysql", dsn})
 	})
 }
 
@@ -321,6 +325,10 @@ func TestTemporaryTablesAndSearchPathsCannotStandInForTheFence(t *testing.T) { /
 			mustExec(t, conn, "CREATE TEMP TABLE sqlfence_fences AS SELECT * FROM main.sqlfence_fences")
 			mustExec(t, conn, "UPDATE temp.sqlfence_fences SET high_water = 1")
 			mustExec(t, conn, "CREATE TEMP TABLE sqlfence_meta AS SELECT 1 AS only, 99 AS version")
+		} else if d.engine == sqlgen.MySQL {
+			mustExec(t, conn, "CREATE TEMPORARY TABLE sqlfence_fences AS SELECT resource, high_water, grant_id FROM sqlfence_guard")
+			mustExec(t, conn, "UPDATE sqlfence_fences SET high_water = 1")
+			mustExec(t, conn, "CREATE TEMPORARY TABLE sqlfence_meta AS SELECT 1 AS only_row, 99 AS version, 0 AS floor")
 		} else {
 			mustExec(t, conn, "CREATE SCHEMA evil")
 			mustExec(t, conn, "CREATE TABLE evil.fences AS SELECT 'job'::text AS resource, 1::int8 AS high_water, 9::int8 AS grant_id")

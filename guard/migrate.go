@@ -18,7 +18,8 @@ import (
 //
 // It returns a *[SetupError] if the database has a newer version, or if the
 // role may not create the schema. On SQLite it waits for other writers until
-// ctx ends.
+// ctx ends. On MySQL and MariaDB the schema becomes part of the database that
+// db's connections are in.
 func Migrate(ctx context.Context, db *sql.DB, engine sqlgen.Engine) error {
 	ctx = Without(ctx)
 	version, err := schemaVersion(ctx, db, engine)
@@ -28,8 +29,11 @@ func Migrate(ctx context.Context, db *sql.DB, engine sqlgen.Engine) error {
 	if err == nil && version >= sqlgen.SchemaVersion {
 		return judgeVersion(version)
 	}
-	if engine == sqlgen.SQLite {
+	switch engine {
+	case sqlgen.SQLite:
 		return migrateSQLite(ctx, db)
+	case sqlgen.MySQL:
+		return migrateMySQL(ctx, db)
 	}
 	return migratePostgreSQL(ctx, db)
 }
@@ -104,21 +108,31 @@ func apply(ctx context.Context, q Querier, engine sqlgen.Engine) error {
 	if version >= sqlgen.SchemaVersion {
 		return judgeVersion(version)
 	}
-	if _, err := q.ExecContext(ctx, sqlgen.Schema(engine)); err != nil {
-		if SQLState(err) == "42501" {
-			return &SetupError{
-				Problem: "this role may not create the schema sqlfence",
-				Remedy:  "run guard.Migrate once as the owner of the database, then GRANT what guard.CheckSetup asks for",
-				Err:     err,
-			}
+	for _, statement := range sqlgen.SchemaStatements(engine) {
+		if _, err := q.ExecContext(ctx, statement); err != nil {
+			return mayNotCreate(err)
 		}
-		return err
 	}
 	version, err = schemaVersion(ctx, q, engine)
 	if err != nil {
 		return err
 	}
 	return judgeVersion(version)
+}
+
+// mayNotCreate returns err, or what it means if it is about privileges.
+func mayNotCreate(err error) error {
+	if setup := mysqlMayNotCreate(err); setup != nil {
+		return setup
+	}
+	if SQLState(err) == "42501" {
+		return &SetupError{
+			Problem: "this role may not create the schema sqlfence",
+			Remedy:  "run guard.Migrate once as the owner of the database, then GRANT what guard.CheckSetup asks for",
+			Err:     err,
+		}
+	}
+	return err
 }
 
 // CheckSetup returns nil if the database is ready for guarded writes by the
@@ -133,9 +147,12 @@ func CheckSetup(ctx context.Context, q Querier, engine sqlgen.Engine) error {
 	if err := judgeVersion(version); err != nil {
 		return err
 	}
-	if engine == sqlgen.SQLite {
+	switch engine {
+	case sqlgen.SQLite:
 		_, err := NewFence(q, engine).HighWater(ctx, "sqlfence")
 		return err
+	case sqlgen.MySQL:
+		return checkMySQL(ctx, q)
 	}
 	return checkPrivileges(ctx, q)
 }
@@ -185,6 +202,9 @@ func schemaVersion(ctx context.Context, q Querier, engine sqlgen.Engine) (int64,
 	err := q.QueryRowContext(ctx, sqlgen.VersionSQL(engine)).Scan(&version)
 	if engine == sqlgen.SQLite && err != nil && isMissingTable(err) {
 		return 0, nil
+	}
+	if engine == sqlgen.MySQL && !errors.Is(err, sql.ErrNoRows) {
+		return mysqlVersion(version, err)
 	}
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil

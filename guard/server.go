@@ -21,8 +21,9 @@ const (
 // returns err untouched. An err that carries one of these already is returned
 // as it is.
 //
-// It goes by the SQLSTATE (see [SQLState]) and by numbers and names in the message, never
-// by words that the server may have translated (CASES D32).
+// It goes by the SQLSTATE (see [SQLState]), on MySQL and MariaDB by the error's number,
+// and by numbers and names in the message, never by words that the server may have
+// translated (CASES D32).
 func FromServer(err error, tokens []Token) error {
 	if err == nil {
 		return nil
@@ -32,7 +33,7 @@ func FromServer(err error, tokens []Token) error {
 	}
 	server, state := fromServer(err)
 	if state == "" {
-		return nil
+		return fromMySQL(err)
 	}
 	message := server.Error()
 	switch state {

@@ -22,6 +22,7 @@ type fence struct {
 var fences = [...]*fence{
 	PostgreSQL: &postgresFence,
 	SQLite:     &sqliteFence,
+	MySQL:      &mysqlFence,
 }
 
 // fenceOf panics for an engine that this package does not know: an engine is
@@ -39,9 +40,20 @@ func fenceOf(e Engine) *fence {
 // any migration tool. It panics for an unknown engine, as all functions here.
 func Schema(e Engine) string { return fenceOf(e).schema }
 
+// SchemaStatements returns the statements of [Schema] as a driver takes them: one
+// after the other where it takes no more than one at once (MySQL), and otherwise
+// the script in one piece.
+func SchemaStatements(e Engine) []string {
+	if e == MySQL {
+		return mysqlStatements()
+	}
+	return []string{Schema(e)}
+}
+
 // VersionSQL returns a query without parameters whose one row and column is
 // the version of the schema found, an integer, 0 where there is none. It needs
-// no privilege on the schema.
+// no privilege on the schema. SQLite, MySQL: where there is none, the server's
+// error says that the table is missing; MySQL demands the privileges of [Grants].
 func VersionSQL(e Engine, opts ...Option) string {
 	return fenceOf(e).version(newOptions(opts).database)
 }
@@ -74,8 +86,8 @@ func MarkSQL(e Engine) string { return fenceOf(e).mark }
 // grant_id): the token's own if it was raised or was there already, and the
 // higher or rival one if the token is stale. It waits, bounded, for open
 // guarded transactions. Only when the result was read to its end has it been
-// committed. SQLite: a statement that affects one row if it raised the mark
-// and none otherwise; [MarkSQL] tells which of the two other cases it was.
+// committed. SQLite: a statement with the same result. MySQL: a CALL with the
+// same result, which waits for 10 s at most.
 func AdvanceSQL(e Engine) string { return fenceOf(e).advance }
 
 // Grants returns the statements that let role, a plain identifier of any
