@@ -28,7 +28,7 @@ func WrapConnector(parent driver.Connector, engine sqlgen.Engine, opts ...Option
 	return &connector{
 		parent: parent,
 		driver: &fenceDriver{parent: parent.Driver(), config: c},
-		shared: newShared(c),
+		shared: newShared(c, parent.Connect),
 	}
 }
 
@@ -66,10 +66,17 @@ type shared struct {
 	cache    *sqlgen.Cache
 	standard *sqlgen.Cache // for sessions with standard strings
 	verified atomic.Bool   // the schema was found to be there, and of our version
+	// connect opens a bare connection to the same database.
+	connect func(context.Context) (driver.Conn, error)
 }
 
-func newShared(c config) *shared {
-	return &shared{config: c, cache: sqlgen.NewCache(c.engine), standard: sqlgen.NewCache(c.engine, sqlgen.StandardStrings())}
+func newShared(c config, connect func(context.Context) (driver.Conn, error)) *shared {
+	return &shared{
+		config:   c,
+		cache:    sqlgen.NewCache(c.engine),
+		standard: sqlgen.NewCache(c.engine, sqlgen.StandardStrings()),
+		connect:  connect,
+	}
 }
 
 // nameConnector opens by name, for drivers without [driver.DriverContext].

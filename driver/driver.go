@@ -80,7 +80,7 @@ func (d *fenceDriver) Open(name string) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newConn(raw, newShared(d.config))
+	return newConn(raw, newShared(d.config, nameConnector{name: name, driver: d.parent}.Connect))
 }
 
 // OpenConnector implements [driver.DriverContext]. Where parent does not, the
@@ -88,11 +88,12 @@ func (d *fenceDriver) Open(name string) (driver.Conn, error) {
 func (d *fenceDriver) OpenConnector(name string) (driver.Connector, error) {
 	parent, ok := d.parent.(driver.DriverContext)
 	if !ok {
-		return &connector{parent: nameConnector{name: name, driver: d.parent}, driver: d, shared: newShared(d.config)}, nil
+		byName := nameConnector{name: name, driver: d.parent}
+		return &connector{parent: byName, driver: d, shared: newShared(d.config, byName.Connect)}, nil
 	}
 	c, err := parent.OpenConnector(name)
 	if err != nil {
 		return nil, err
 	}
-	return &connector{parent: c, driver: d, shared: newShared(d.config)}, nil
+	return &connector{parent: c, driver: d, shared: newShared(d.config, c.Connect)}, nil
 }

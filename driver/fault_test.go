@@ -81,6 +81,8 @@ func (c *faultyConn) QueryContext(_ context.Context, text string, _ []driver.Nam
 		return &valueRows{rows: [][]driver.Value{{int64(sqlgen.SchemaVersion)}}}, nil
 	case sqlgen.CheckSQL(sqlgen.SQLite, 1):
 		return &valueRows{rows: [][]driver.Value{{c.s.mark.Resource, c.s.mark.Epoch, c.s.mark.Grant}}}, nil
+	case sqlgen.MarkSQL(sqlgen.PostgreSQL):
+		return &valueRows{rows: [][]driver.Value{{c.s.mark.Epoch, c.s.mark.Grant}}}, nil
 	case "PRAGMA database_list":
 		return &valueRows{rows: [][]driver.Value{{int64(0), "main", ""}}}, nil
 	}
@@ -94,8 +96,13 @@ func (t faultyTx) Rollback() error { return t.s.reach("ROLLBACK") }
 
 type valueRows struct{ rows [][]driver.Value }
 
-func (r *valueRows) Columns() []string { return []string{"a", "b", "c"} }
-func (r *valueRows) Close() error      { return nil }
+func (r *valueRows) Columns() []string {
+	if len(r.rows) > 0 && len(r.rows[0]) == 2 {
+		return []string{"a", "b"}
+	}
+	return []string{"a", "b", "c"}
+}
+func (r *valueRows) Close() error { return nil }
 func (r *valueRows) Next(dest []driver.Value) error {
 	if len(r.rows) == 0 {
 		return io.EOF
@@ -350,5 +357,53 @@ func TestRefusalInAFurtherResultSet(t *testing.T) {
 		}
 		rows.Close()
 		db.Close()
+	}
+}
+
+// The question whether a failure hides a refusal executes nothing again, and a
+// question that fails leaves the failure what it was.
+func TestAFailureThatMayHideARefusal(t *testing.T) {
+	token := guard.Token{Resource: "r", Epoch: 7, Grant: 70}
+	duplicate := &serverError{"23505", "duplicate key"}
+	for name, x := range map[string]struct {
+		mark guard.Token
+		ask  error
+		want error
+	}{
+		"valid":                    {token, nil, duplicate},
+		"stale":                    {guard.Token{Resource: "r", Epoch: 8}, nil, guard.ErrFenced},
+		"no answer":                {guard.Token{Resource: "r", Epoch: 8}, errors.New("down"), duplicate},
+		"a lost connection":        {guard.Token{Resource: "r", Epoch: 8}, driver.ErrBadConn, duplicate},
+		"the table is not allowed": {guard.Token{Resource: "r", Epoch: 8}, &serverError{"42501", "no"}, duplicate},
+	} {
+		for _, inTx := range []bool{false, true} {
+			s := &faultyServer{engine: sqlgen.PostgreSQL, mark: x.mark, fail: map[string]error{"WITH ": duplicate}}
+			if x.ask != nil {
+				s.fail[sqlgen.MarkSQL(sqlgen.PostgreSQL)] = x.ask
+			}
+			db := sql.OpenDB(fence.WrapConnector(s, sqlgen.PostgreSQL))
+			ctx := guard.With(t.Context(), token)
+			var err error
+			if inTx {
+				tx, beginErr := db.BeginTx(ctx, nil)
+				if beginErr != nil {
+					t.Fatal(beginErr)
+				}
+				_, err = tx.Exec("INSERT INTO d VALUES (1)")
+				if commitErr := tx.Commit(); errors.Is(x.want, guard.ErrFenced) != errors.Is(commitErr, guard.ErrFenced) {
+					t.Errorf("%s: Commit: %v", name, commitErr)
+				}
+			} else {
+				_, err = db.ExecContext(ctx, "INSERT INTO d VALUES (1)")
+			}
+			var server *serverError
+			if !errors.Is(err, x.want) || !errors.As(err, &server) || server != duplicate {
+				t.Errorf("%s, in a transaction %v: got error %v, want %v", name, inTx, err, x.want)
+			}
+			if n := s.count("WITH "); n != 1 {
+				t.Errorf("%s, in a transaction %v: sent %d times, want once:\n%s", name, inTx, n, strings.Join(s.log, "\n"))
+			}
+			db.Close()
+		}
 	}
 }

@@ -39,6 +39,7 @@ type rows struct {
 	ctx     context.Context // of the query: Next and Close get none
 	raw     driver.Rows
 	tokens  []guard.Token
+	late    bool // the check comes behind the row work
 	ask     bool // no row may mean that the fence refused; cleared when known
 	returns bool // a row is one that the statement wrote, and so proof that it did
 	closed  bool
@@ -87,7 +88,7 @@ func (r *rows) fail(err error) error {
 		r.closed = true
 		_ = r.raw.Close() // err is the cause
 	}
-	r.err = r.session.failed(r.ctx, err, r.tokens)
+	r.err = r.session.unmasked(r.ctx, &late{r.late, r.tokens}, r.session.failed(r.ctx, err, r.tokens))
 	if r.ask {
 		// The error may have come before the first row showed, such as the end
 		// of the context: the fence may have refused all the same.

@@ -70,6 +70,8 @@ type decision struct {
 	fenced string // the text with the fence spliced in
 }
 
+func (d *decision) late() *late { return &late{d.plan.ChecksLate(), d.tokens} }
+
 // target is where a statement is executed: directly on the connection, or
 // prepared on it. tokens is the number of tokens that are spliced in; 0 is the
 // text as it is.
@@ -263,7 +265,7 @@ func (s *session) exec(ctx context.Context, t target, text string, args []driver
 	case spliced:
 		res, err := t.exec(ctx, d, len(d.tokens), s.guarded(d, true))
 		if err != nil {
-			return nil, s.interrupted(ctx, d, s.failed(ctx, err, d.tokens))
+			return nil, s.interrupted(ctx, d, s.unmasked(ctx, d.late(), s.failed(ctx, err, d.tokens)))
 		}
 		if d.plan.AskOnZero() {
 			if n, err := res.RowsAffected(); err != nil || n == 0 {
@@ -303,9 +305,9 @@ func (s *session) query(ctx context.Context, t target, text string, args []drive
 	case spliced:
 		raw, err := t.query(ctx, d, len(d.tokens), s.guarded(d, false))
 		if err != nil {
-			return nil, s.interrupted(ctx, d, s.failed(ctx, err, d.tokens))
+			return nil, s.interrupted(ctx, d, s.unmasked(ctx, d.late(), s.failed(ctx, err, d.tokens)))
 		}
-		return newRows(&rows{session: s, ctx: ctx, raw: raw, tokens: d.tokens, ask: d.plan.AskOnZero(), returns: d.plan.Returns()}), nil
+		return newRows(&rows{session: s, ctx: ctx, raw: raw, tokens: d.tokens, late: d.plan.ChecksLate(), ask: d.plan.AskOnZero(), returns: d.plan.Returns()}), nil
 	case checked:
 		b, err := s.bracket(ctx, d.tokens)
 		if err != nil {
