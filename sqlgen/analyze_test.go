@@ -113,9 +113,17 @@ func TestParametersThatLeaveNoRoomForTheFence(t *testing.T) {
 	for _, c := range []struct {
 		engine sqlgen.Engine
 		params int // that fit with those of one token
-	}{{sqlgen.PostgreSQL, 65532}, {sqlgen.SQLite, 32763}} {
-		sign := map[sqlgen.Engine]string{sqlgen.PostgreSQL: "$", sqlgen.SQLite: "?"}[c.engine]
-		fits := sqlgen.Analyze(c.engine, fmt.Sprintf("DELETE FROM d WHERE a = %s%d", sign, c.params))
+	}{{sqlgen.PostgreSQL, 65532}, {sqlgen.SQLite, 32763}, {sqlgen.MySQL, 65532}} {
+		text := func(params int) string {
+			switch c.engine {
+			case sqlgen.PostgreSQL:
+				return fmt.Sprintf("DELETE FROM d WHERE a = $%d", params)
+			case sqlgen.SQLite:
+				return fmt.Sprintf("DELETE FROM d WHERE a = ?%d", params)
+			}
+			return "DELETE FROM d WHERE a IN (?" + strings.Repeat(", ?", params-1) + ")"
+		}
+		fits := sqlgen.Analyze(c.engine, text(c.params))
 		if _, err := fits.Guarded(1); err != nil {
 			t.Errorf("%v: %d parameters: %v", c.engine, c.params, err)
 		}
@@ -123,7 +131,7 @@ func TestParametersThatLeaveNoRoomForTheFence(t *testing.T) {
 		if _, err := fits.Guarded(2); !errors.As(err, &many) || many.Params != c.params || many.Total != c.params+6 || many.Limit != c.params+3 {
 			t.Errorf("%v: %d parameters and two tokens: %v", c.engine, c.params, err)
 		}
-		full := sqlgen.Analyze(c.engine, fmt.Sprintf("DELETE FROM d WHERE a = %s%d", sign, c.params+1))
+		full := sqlgen.Analyze(c.engine, text(c.params+1))
 		if _, err := full.Guarded(1); !errors.As(err, &many) {
 			t.Errorf("%v: %d parameters: %v, expected TooManyParamsError", c.engine, c.params+1, err)
 		}
@@ -139,7 +147,7 @@ func TestGuardedNeedsAToken(t *testing.T) {
 	}
 }
 
-func TestOnlySQLiteIsAskedWhenNoRowWasAffected(t *testing.T) {
+func TestWhoIsAskedWhenNoRowWasAffected(t *testing.T) {
 	for _, c := range []struct {
 		engine sqlgen.Engine
 		text   string
@@ -149,6 +157,9 @@ func TestOnlySQLiteIsAskedWhenNoRowWasAffected(t *testing.T) {
 		{sqlgen.SQLite, "DELETE FROM d", true},
 		{sqlgen.SQLite, "INSERT INTO d DEFAULT VALUES", false},
 		{sqlgen.SQLite, "SELECT 1", false},
+		{sqlgen.MySQL, "DELETE FROM d", true},
+		{sqlgen.MySQL, "INSERT INTO d VALUES (1)", true},
+		{sqlgen.MySQL, "INSERT INTO d VALUES (1), (2)", false},
 	} {
 		if got := sqlgen.Analyze(c.engine, c.text).AskOnZero(); got != c.want {
 			t.Errorf("%v: %s: %v, expected %v", c.engine, c.text, got, c.want)

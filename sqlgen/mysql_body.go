@@ -88,7 +88,7 @@ func (w *walker) mysqlBody(lo int) (body int, compound bool) {
 	if w.is(lo, n, kwBegin) {
 		return lo, w.is(lo+1, n, kwNot)
 	}
-	if w.mysqlOpens(lo, n) {
+	if w.mysqlOpens(lo, n) || w.name(lo, n) && w.isPunct(lo+1, n, ':') {
 		return lo, true
 	}
 	if !w.is(lo, n, kwCreate) && !w.is(lo, n, kwAlter) {

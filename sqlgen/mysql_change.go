@@ -11,8 +11,8 @@ func (w *walker) mysqlUpdate(i, hi int) outcome {
 	if set == hi || set == i {
 		return notUnderstood(verb, "its SET is not understood")
 	}
-	refs, _ := w.mysqlRefs(i, set, nil)
-	if len(refs) == 0 {
+	refs, ok := w.mysqlRefs(i, set, nil)
+	if !ok || len(refs) == 0 {
 		return notUnderstood(verb, "its table is not understood")
 	}
 	end := w.mysqlClauses(set+1, hi)
@@ -114,11 +114,14 @@ func (w *walker) mysqlChange(o outcome, i, end, hi int) outcome {
 	o.strategy = Splice
 	o.returns = w.find(end, hi, kwReturning) < hi
 	where := w.find(i, end, kwWhere)
+	if w.find(end, hi, kwWhere) != hi {
+		return notUnderstood(o.verb, "its WHERE is not understood")
+	}
 	if where == end {
 		o.edits = []edit{{at: w.tokens[end-1].end, kind: editWhere}}
 		return o
 	}
-	if !w.condition(where+1, end) || w.find(end, hi, kwWhere) != hi {
+	if !w.condition(where+1, end) {
 		return notUnderstood(o.verb, "its WHERE is not understood")
 	}
 	o.edits = []edit{{at: w.tokens[where+1].start, kind: editWhereOpen}, {at: w.tokens[end-1].end, kind: editClose}}

@@ -16,9 +16,10 @@ import (
 //	[check 3]  the two members that check first
 //	[ok]       the condition that reads their answer
 //	[fence 3]  the predicate of SQLite, its parameters from ?3 on
+//	[mine]     the predicate of MySQL
 //
 // which stand for the texts below.
-var abbreviation = regexp.MustCompile(`\[(head|check|ok|fence)(?: (\d+))?\]`)
+var abbreviation = regexp.MustCompile(`\[(head|check|ok|fence|mine)(?: (\d+))?\]`)
 
 func expand(t *testing.T, short string) string {
 	t.Helper()
@@ -29,6 +30,9 @@ func expand(t *testing.T, short string) string {
 		switch {
 		case m[1] == "ok":
 			return "(SELECT sqlfence_k.ok FROM sqlfence_k)"
+		case m[1] == "mine":
+			return "EXISTS (SELECT 1 FROM sqlfence_guard AS sqlfence_g WHERE sqlfence_g.resource = ? AND sqlfence_g.high_water = ?" +
+				" AND sqlfence_g.grant_id = ? AND sqlfence_g.at = CURRENT_TIMESTAMP(6) LOCK IN SHARE MODE)"
 		case n == 0:
 			t.Fatalf("%s without a number", s)
 		case m[1] == "head":
@@ -63,6 +67,9 @@ func testShapes(t *testing.T, engine sqlgen.Engine, shapes []shape) {
 			}
 			if want := expand(t, s.want); got != want {
 				t.Errorf("%s\nbecame   %s\nexpected %s", s.text, got, want)
+			}
+			if engine == sqlgen.MySQL && strings.Contains(got, " FROM DUAL HAVING ") {
+				return // VALUES and the brackets of the row are gone
 			}
 			// The edits leave every byte of the user's text where it was.
 			rest := got
@@ -103,6 +110,39 @@ func TestThePostgreSQLTextsInFull(t *testing.T) {
 			got, err := sqlgen.Analyze(sqlgen.PostgreSQL, c.text).Guarded(c.tokens)
 			if err != nil || got != c.want {
 				t.Errorf("%s\nbecame   %s (%v)\nexpected %s", c.text, got, err, c.want)
+			}
+		})
+	}
+}
+
+func TestTheMySQLTextsInFull(t *testing.T) {
+	const fence = "sqlfence_guard AS sqlfence_g WHERE sqlfence_g.resource = ? AND sqlfence_g.high_water = ? AND sqlfence_g.grant_id = ?" +
+		" AND sqlfence_g.at = CURRENT_TIMESTAMP(6) LOCK IN SHARE MODE)"
+	for _, c := range []struct {
+		name, text string
+		tokens     int
+		opts       []sqlgen.Option
+		want       string
+	}{
+		{"an UPDATE checks before it looks at a row", "UPDATE jobs SET status = ? WHERE id = ?", 1, nil,
+			"UPDATE jobs SET status = ? WHERE EXISTS (SELECT 1 FROM " + fence + " AND (id = ?)"},
+		{"several tokens must all be valid", "DELETE FROM jobs", 2, nil,
+			"DELETE FROM jobs WHERE EXISTS (SELECT 1 FROM " + fence + " AND EXISTS (SELECT 1 FROM " + fence},
+		{"the fence of a database", "DELETE FROM jobs", 1, []sqlgen.Option{sqlgen.Database("my`app")},
+			"DELETE FROM jobs WHERE EXISTS (SELECT 1 FROM `my``app`." + fence},
+		{"no database", "DELETE FROM jobs", 1, []sqlgen.Option{sqlgen.Database("x"), sqlgen.Database("")},
+			"DELETE FROM jobs WHERE EXISTS (SELECT 1 FROM " + fence},
+		{"one row", "INSERT INTO jobs (id, status) VALUES (?, 'new')", 1, nil,
+			"INSERT INTO jobs (id, status) SELECT  ?, 'new' FROM DUAL HAVING EXISTS (SELECT 1 FROM " + fence + " "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := sqlgen.Analyze(sqlgen.MySQL, c.text, c.opts...).Guarded(c.tokens)
+			if err != nil || got != c.want {
+				t.Errorf("%s\nbecame   %s (%v)\nexpected %s", c.text, got, err, c.want)
+			}
+			cache := sqlgen.NewCache(sqlgen.MySQL, c.opts...)
+			if got, err := cache.Plan(c.text).Guarded(c.tokens); err != nil || got != c.want {
+				t.Errorf("%s\nfrom the cache became %s (%v)", c.text, got, err)
 			}
 		})
 	}

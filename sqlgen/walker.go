@@ -226,7 +226,7 @@ func (w *walker) unquoted(i int) string {
 		}
 		return s
 	case tokenString:
-		if s[0] != '\'' { // x'…'
+		if s[0] != '\'' && s[0] != '"' { // x'…'
 			return s
 		}
 	}
