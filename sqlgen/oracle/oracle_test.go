@@ -86,25 +86,3 @@ func TestTheOracleAcceptsRightSplicesAndSeesWrongOnes(t *testing.T) {
 		})
 	}
 }
-
-// FuzzPostgreSQL lets Go's fuzzer choose the texts; the mutations of the
-// command know more of SQL, this one knows more of sqlgen's branches.
-func FuzzPostgreSQL(f *testing.F) {
-	for i, frame := range framesPostgreSQL {
-		f.Add(strings.Replace(frame, "%s", []string{
-			"INSERT INTO t (a, b) VALUES ($1, $2) ON CONFLICT (a) DO UPDATE SET b = excluded.b WHERE t.b OR t.c RETURNING *",
-			"UPDATE ONLY s.t AS x SET a = $1, (b, c) = (SELECT 1, 2 WHERE true) FROM u WHERE x.a OR u.b RETURNING x.a -- end",
-			"WITH x AS (SELECT $tag$ WHERE $tag$) DELETE FROM t USING u WHERE a = 'it''s' OR b RETURNING *",
-			"MERGE INTO t USING u ON t.a = u.a WHEN MATCHED AND u.b OR u.c THEN UPDATE SET b = 1 WHEN NOT MATCHED THEN INSERT VALUES (u.a)",
-			"WITH x AS (UPDATE t SET a = E'\\'' WHERE b) SELECT * FROM x WHERE U&\"d\\0061t\" = 1",
-		}[i%5], 1))
-	}
-	for i, token := range oddPostgreSQL {
-		f.Add([]string{"UPDATE t SET a = 1 WHERE b " + token, "UPDATE t SET a = " + token + " WHERE b", "INSERT INTO t VALUES (" + token + ")", token + " DELETE FROM t WHERE a OR b"}[i%4])
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		for _, finding := range judgeText(text).Findings {
-			t.Errorf("%s\ntext:    %q\nspliced: %q", finding.What, finding.Text, finding.Spliced)
-		}
-	})
-}

@@ -41,7 +41,8 @@ func judgeText(text string) (v verdict) {
 			v.Findings = append(v.Findings, finding{What: fmt.Sprintf("panic: %v", p), Text: text})
 		}
 	}()
-	plan := sqlgen.Analyze(sqlgen.PostgreSQL, text)
+	// The grammar reads plain strings like a session with standard strings.
+	plan := sqlgen.Analyze(sqlgen.PostgreSQL, text, sqlgen.StandardStrings())
 	return judge(text, plan, plan.Guarded)
 }
 
