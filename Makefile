@@ -76,6 +76,15 @@ endif
 test-race: ## The packages where concurrency matters, under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(SERVERS) -- $(GO) test -race -count=1 -timeout $(TIMEOUT) $(ARGS) $(or $(strip $(PKG)),$(RACY))
 
+# Named, or beside the repository, or the few statements of the project's own.
+CORPORA ?= $(or $(SQLFENCE_CORPORA),$(wildcard ../shared/corpora),sqlgen/oracle/testdata/corpora)
+
+.PHONY: corpora
+corpora: ## Prove sqlgen on a folder of statements, CORPORA=…: parsers, and replays on every engine (ARGS=-trees: no servers)
+	@mkdir -p '$(TOOLS)'
+	GOWORK=off $(GO) -C sqlgen/oracle build -o '$(TOOLS)/oracle' .
+	@$(if $(findstring -trees,$(ARGS)),,$(SERVERS) --) '$(TOOLS)/oracle' $(ARGS) '$(abspath $(CORPORA))'
+
 .PHONY: examples
 examples: ## Run the examples as a user would; each fails if its story ends otherwise
 	$(GO) run ./examples/quickstart

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"sort"
 	"strings"
 )
 
@@ -38,21 +37,28 @@ func defaultFolder() string {
 // readCorpora reads every *.jsonl.gz and *.jsonl of a folder, in the order of
 // their names.
 func readCorpora(folder string) ([]statement, error) {
-	files, err := filepath.Glob(filepath.Join(folder, "*.jsonl*"))
+	if info, err := os.Stat(folder); err != nil {
+		return nil, fmt.Errorf("the folder of corpora cannot be read: %w", err)
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("%s is no folder: name the one that holds the *.jsonl.gz", folder)
+	}
+	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, err
 	}
-	if len(files) == 0 {
-		return nil, fmt.Errorf("%s holds no *.jsonl.gz", folder)
-	}
-	sort.Strings(files)
 	var all []statement
-	for _, file := range files {
-		statements, err := readCorpus(file)
+	for _, e := range entries { // sorted by name
+		if !strings.HasSuffix(e.Name(), ".jsonl") && !strings.HasSuffix(e.Name(), ".jsonl.gz") {
+			continue
+		}
+		statements, err := readCorpus(filepath.Join(folder, e.Name()))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+			return nil, err
 		}
 		all = append(all, statements...)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s holds no statement: it wants files *.jsonl.gz or *.jsonl with one JSON object a line", folder)
 	}
 	return all, nil
 }
@@ -66,22 +72,28 @@ func readCorpus(file string) ([]statement, error) {
 	var text io.Reader = f
 	if strings.HasSuffix(file, ".gz") {
 		if text, err = gzip.NewReader(f); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 	}
 	name, _, _ := strings.Cut(filepath.Base(file), ".jsonl")
 	var all []statement
 	lines := bufio.NewScanner(text)
 	lines.Buffer(nil, 64<<20)
-	for lines.Scan() {
-		if len(lines.Bytes()) == 0 {
+	for n := 1; lines.Scan(); n++ {
+		if len(strings.TrimSpace(lines.Text())) == 0 {
 			continue
 		}
 		s := statement{Corpus: name}
 		if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s:%d: not the JSON object of a statement: %w", file, n, err)
+		}
+		if s.Dialect == "" {
+			return nil, fmt.Errorf("%s:%d: it names no dialect: this is no file of statements", file, n)
 		}
 		all = append(all, s)
 	}
-	return all, lines.Err()
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return all, nil
 }

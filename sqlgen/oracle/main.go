@@ -5,32 +5,47 @@
 // original to which the expected edit was applied, and reports every statement
 // that writes and would have passed unguarded.
 //
-// For SQLite, and for the PostgreSQL servers that -postgres or
-// SQLFENCE_TEST_POSTGRES name, it then replays the statements on twin databases:
-// bare, spliced with a valid token, spliced with a stale one.
+// It then replays the statements on twin databases, bare, spliced with a valid
+// token and spliced with a stale one: on SQLite, and on the servers that flags or
+// the environment name. Servers are replayed on at the same time, one replay on
+// each.
 //
-//	go run . [-list] [-postgres urls] [-mutate duration] [-seed n] [folder]
+//	go run . [-list] [-trees] [-postgres urls] [-mutate duration] [-seed n] [folder]
 //
 // It ends with one line of counts and exits with 1 when anything was wrong or
-// missed.
+// missed, with 2 when it could not run.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sqlfence/sqlfence/sqlgen"
 )
 
+// replays are those on servers: what is to be replayed on each URL of a list.
+var replays = []struct {
+	flag, environment string
+	run               func(ctx context.Context, dsn string, statements []statement, total *tally) error
+}{
+	{"postgres", "SQLFENCE_TEST_POSTGRES", postgresReplays},
+}
+
 func main() {
 	mutate := flag.Duration("mutate", 0, "then judge mutated statements for so long")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the mutations")
 	list := flag.Bool("list", false, "list all refused single writes, not one for each reason")
-	servers := flag.String("postgres", os.Getenv("SQLFENCE_TEST_POSTGRES"), "URLs of superusers of the servers to replay on, separated by commas")
+	quick := flag.Bool("trees", false, "no replays on servers, which take 5 to 20 minutes")
+	servers := make([]*string, len(replays))
+	for i, r := range replays {
+		servers[i] = flag.String(r.flag, os.Getenv(r.environment), "the superusers of the servers to replay on, separated by commas")
+	}
 	flag.Parse()
 	folder := defaultFolder()
 	if flag.NArg() == 1 {
@@ -43,18 +58,40 @@ func main() {
 	if err != nil {
 		fatal(err)
 	}
+	fmt.Printf("%d statements of %s:", len(statements), folder)
+	dialects := map[string]int{}
+	for _, s := range statements {
+		dialects[s.Dialect]++
+	}
+	for _, d := range byCount(dialects) {
+		fmt.Printf(" %d for %s", dialects[d], d)
+	}
+	fmt.Println(". All are read as PostgreSQL's too.")
+	var onServers []*serverReplay
+	for i, r := range replays {
+		for _, dsn := range strings.Split(*servers[i], ",") {
+			if dsn = strings.TrimSpace(dsn); dsn != "" && !*quick {
+				onServers = append(onServers, &serverReplay{run: func(total *tally) error { return r.run(context.Background(), dsn, statements, total) }})
+			}
+		}
+	}
+	var running sync.WaitGroup
+	for _, r := range onServers {
+		running.Go(func() { r.err = r.run(&r.total) })
+	}
 	var total tally
 	trees(statements, &total, *list)
 	if err := sqliteReplay(statements, &total, *list); err != nil {
 		fatal(err)
 	}
-	for _, dsn := range strings.Split(*servers, ",") {
-		if dsn = strings.TrimSpace(dsn); dsn == "" {
-			continue
-		}
-		if err := postgresReplays(context.Background(), dsn, statements, &total); err != nil {
-			fatal(err)
-		}
+	running.Wait()
+	for _, r := range onServers {
+		err = errors.Join(err, r.err)
+		total.wrong += r.total.wrong
+		total.missed += r.total.missed
+	}
+	if err != nil {
+		fatal(err)
 	}
 	if *mutate > 0 {
 		if err := mutations(statements, &total, *seed, *mutate); err != nil {
@@ -66,6 +103,13 @@ func main() {
 	if total.wrong+total.missed > 0 {
 		os.Exit(1)
 	}
+}
+
+// serverReplay is the replay on one server.
+type serverReplay struct {
+	run   func(total *tally) error
+	total tally
+	err   error
 }
 
 func fatal(err error) {

@@ -65,8 +65,8 @@ type postgresReplay struct {
 	corpora map[string]*corpusCount
 	small   bool // the group changes nothing that dropSchemas leaves
 
-	replayed, spliced, succeeded, differing, random, explained, shut, failed int
-	reasons                                                                  map[string]int
+	replayed, spliced, checked, alone, succeeded, differing, random, explained, shut, failed int
+	reasons                                                                                  map[string]int
 }
 
 // run replays a group: bare, bare again (what differs then is random), with the
@@ -107,6 +107,10 @@ func (r *postgresReplay) run(ctx context.Context, g group) error {
 			if !bare[i].same(open[i]) && bare[i].same(again[i]) {
 				r.note(text, "", "a statement that is not spliced", bare[i], open[i])
 			}
+			if plans[i].Strategy == sqlgen.CheckFirst || plans[i].Strategy == sqlgen.CheckInTransaction {
+				r.checked++
+				r.judgeShut(text, "", bare[i], shut[i])
+			}
 			continue
 		}
 		corpus, _, _ := strings.Cut(g.Name, " ")
@@ -127,18 +131,26 @@ func (r *postgresReplay) run(ctx context.Context, g group) error {
 				r.random++
 			}
 		}
-		switch s := shut[i]; s.State {
-		case fencedState:
-			r.shut++
-		case "untried":
-		case "": // an error, whichever, undoes the statement; success does not
-			r.note(text, spliced, "fence shut", bare[i], s)
-		default:
-			r.failed++
-		}
+		r.judgeShut(text, spliced, bare[i], shut[i])
 	}
 	return nil
 }
+
+// judgeShut counts what a statement did under a stale token.
+func (r *postgresReplay) judgeShut(text, spliced string, bare, seen outcome) {
+	switch seen.State {
+	case fencedState:
+		r.shut++
+	case untried:
+	case "": // an error, whichever, undoes the statement; success does not
+		r.note(text, spliced, "fence shut", bare, seen)
+	default:
+		r.failed++
+	}
+}
+
+// untried is the state of a statement that a stale token was not tried on.
+const untried = "untried"
 
 // note counts a difference, as explained or as wrong.
 func (r *postgresReplay) note(text, spliced, what string, bare, seen outcome) {
@@ -305,6 +317,15 @@ func (r *postgresReplay) replay(ctx context.Context, texts []string, plans []*sq
 				return nil, err
 			}
 		}
+		if mode != bareMode && conn.TxStatus() != 'E' && (plans[i].Strategy == sqlgen.CheckFirst || plans[i].Strategy == sqlgen.CheckInTransaction && conn.TxStatus() == 'T') {
+			outcomes = append(outcomes, r.behindCheck(ctx, conn, text, mode))
+			continue
+		}
+		if mode == shutMode && plans[i].Strategy != sqlgen.Splice {
+			execute(ctx, conn, text, arguments(ctx, conn, text), nil)
+			outcomes = append(outcomes, outcome{State: untried})
+			continue
+		}
 		if plans[i].Strategy != sqlgen.Splice || mode == bareMode {
 			outcomes = append(outcomes, execute(ctx, conn, text, arguments(ctx, conn, text), nil))
 			continue
@@ -317,7 +338,7 @@ func (r *postgresReplay) replay(ctx context.Context, texts []string, plans []*sq
 		if len(args) < plans[i].Params {
 			args = append(args, make([][]byte, plans[i].Params-len(args))...)
 		}
-		tried := outcome{State: "untried"}
+		tried := outcome{State: untried}
 		if mode == shutMode && conn.TxStatus() != 'E' {
 			inTransaction := conn.TxStatus() == 'T'
 			if inTransaction {
@@ -339,6 +360,51 @@ func (r *postgresReplay) replay(ctx context.Context, texts []string, plans []*sq
 		outcomes = append(outcomes, done)
 	}
 	return outcomes, conn.Close(ctx)
+}
+
+// behindCheck executes a statement as the driver does one that takes no fence:
+// behind a check in the same transaction, which is opened if there is none.
+func (r *postgresReplay) behindCheck(ctx context.Context, conn *pgconn.PgConn, text string, mode replayMode) outcome {
+	begin, undo := "BEGIN", []string{"ROLLBACK"}
+	own := conn.TxStatus() == 'I'
+	if !own {
+		begin, undo = "SAVEPOINT sqlfence_oracle", []string{"ROLLBACK TO sqlfence_oracle", "RELEASE sqlfence_oracle"}
+	}
+	check := sqlgen.CheckSQL(sqlgen.PostgreSQL, 1)
+	args := arguments(ctx, conn, text)
+	tried := outcome{State: untried}
+	if mode == shutMode {
+		execute(ctx, conn, begin, nil, nil)
+		if tried = execute(ctx, conn, check, nil, []string{replayResource, staleEpoch, replayGrant}); tried.State == "" {
+			tried = execute(ctx, conn, text, args, nil)
+		}
+		for _, u := range undo {
+			execute(ctx, conn, u, nil, nil)
+		}
+	}
+	if own {
+		execute(ctx, conn, begin, nil, nil)
+	}
+	done := execute(ctx, conn, check, nil, []string{replayResource, replayEpoch, replayGrant})
+	if done.State == "" {
+		done = execute(ctx, conn, text, args, nil)
+	}
+	if own && done.State == "" {
+		if committed := execute(ctx, conn, "COMMIT", nil, nil); committed.State != "" {
+			done = committed
+		}
+	}
+	if own && conn.TxStatus() != 'I' {
+		execute(ctx, conn, "ROLLBACK", nil, nil)
+	}
+	if own && done.State == "25001" { // the driver refuses it
+		r.alone++
+		done = execute(ctx, conn, text, args, nil)
+	}
+	if mode == shutMode {
+		return tried
+	}
+	return done
 }
 
 // execute runs one statement by the extended protocol and reads all of it.
@@ -418,8 +484,17 @@ var sample = map[uint32]string{
 
 // postgresReplays replays the PostgreSQL statements of the corpora on one
 // server.
-func postgresReplays(ctx context.Context, dsn string, statements []statement, total *tally) error {
+func postgresReplays(ctx context.Context, dsn string, statements []statement, total *tally) (err error) {
 	r := &postgresReplay{dsn: dsn, total: total, corpora: map[string]*corpusCount{}}
+	// The databases and roles of two replays at a time would be the same ones.
+	alone, err := pgconn.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, alone.Close(context.WithoutCancel(ctx))) }()
+	if o := execute(ctx, alone, "SELECT pg_try_advisory_lock(hashtext('sqlfence_oracle'))", nil, nil); o.State != "" || !slices.Equal(o.Rows, []string{"t"}) {
+		return fmt.Errorf("another replay runs on this server: %s", o)
+	}
 	for _, g := range groups(statements, "postgres") {
 		r.small = strings.HasPrefix(g.Name, "sqlc")
 		if !r.small && !strings.HasPrefix(g.Name, "postgres_regress") && !strings.HasPrefix(g.Name, "shapes") {
@@ -433,8 +508,8 @@ func postgresReplays(ctx context.Context, dsn string, statements []statement, to
 			return fmt.Errorf("%s: %w", g.Name, err)
 		}
 	}
-	fmt.Printf("PostgreSQL %s: %d statements replayed, %d spliced (%d of them ran without error): fence open %d differ, %d differ by themselves, %d explained; fence shut %d refused, %d failed otherwise\n",
-		r.version, r.replayed, r.spliced, r.succeeded, r.differing, r.random, r.explained, r.shut, r.failed)
+	fmt.Printf("PostgreSQL %s: %d statements replayed, %d spliced (%d of them ran without error): %d checked first; fence open %d differ, %d differ by themselves, %d explained; fence shut %d refused, %d failed otherwise; %d run outside of transactions only\n",
+		r.version, r.replayed, r.spliced, r.succeeded, r.checked, r.differing, r.random, r.explained, r.shut, r.failed, r.alone)
 	if err := r.admin(ctx, "DROP DATABASE IF EXISTS "+replayDatabase+" WITH (FORCE)", "DROP DATABASE "+replayTemplate, dropRoles); err != nil {
 		return err
 	}
