@@ -17,10 +17,24 @@ var seeds = []string{
 	`PREPARE TRANSACTION 'x'; PRAGMA user_version = 1`, `TRUNCATE a, b CASCADE`, `UPDATE d SET a = 1 WHERE (b) AND 0xFF = .5e1 ? 'k' ?| $1`, `SELECT 1 AS AS AS where`,
 }
 
-var engines = []Engine{PostgreSQL, SQLite}
+var engines = []Engine{PostgreSQL, SQLite, MySQL}
+
+// mysqlSeeds are those of [FuzzMySQL].
+var mysqlSeeds = []string{
+	"INSERT INTO d (a, `b`) VALUES (?, 'x''y', \"z\", _utf8'u', DATE_ADD(?, INTERVAL 1 DAY)) # c", "INSERT IGNORE d PARTITION (p) (SELECT a FROM e HAVING b OR c ORDER BY d) ON DUPLICATE KEY UPDATE a = VALUES(a)",
+	"REPLACE LOW_PRIORITY d VALUE (1) RETURNING *", "INSERT INTO d WITH x AS (SELECT 1) SELECT * FROM x USE INDEX FOR ORDER BY (i) LOCK IN SHARE MODE", "INSERT INTO d SET a = DEFAULT", "INSERT INTO d VALUES ROW(1), ROW(2)",
+	"UPDATE LOW_PRIORITY d AS x JOIN s.e ON x.a = e.b SET x.v = @a := 1--1, e.w = 1e5 WHERE(a)OR(b) ORDER BY 1 LIMIT ?", "UPDATE d FOR PORTION OF p FROM 1 TO 2 SET t.1e5 = 0x1G, `a``b` = {d '2020-01-01'} -- x",
+	"DELETE FROM d x WHERE a -> '$.b' ->> \"c\" && b || c RETURNING d", "DELETE a, b.* FROM a, (SELECT 1) b WHERE @@session.x = @'y'", "DELETE FROM a, c USING a JOIN c USING (id)", "SET STATEMENT a = 1, b = 2 FOR DELETE FROM d",
+	"CREATE PROCEDURE p() BEGIN IF a THEN SELECT CASE WHEN 1 THEN 2 END; END IF; END; COMMIT", "BEGIN NOT ATOMIC REPEAT SET a = 1; UNTIL b END REPEAT; END", "XA COMMIT 'x'; SET autocommit = 0; LOCK TABLES d READ",
+	"LOAD DATA INFILE 'x' INTO TABLE d", "EXPLAIN ANALYZE UPDATE d SET v = 1", "DELETE /*+ QB_NAME(`x`) */ FROM d WHERE 'a\\\\' = \\N /*! OR 1 */", "SELECT 'ü\\' FROM 2tab WHERE 1.5e3 --1", "WITH sqlfence_guard AS (SELECT 1) DELETE FROM d",
+	"CREATE TRIGGER t BEFORE INSERT ON d FOR EACH ROW l: LOOP LEAVE l; END LOOP", "ANALYZE FORMAT=JSON DELETE FROM d",
+}
 
 func addSeeds(f *testing.F) {
 	for _, s := range seeds {
+		f.Add(s)
+	}
+	for _, s := range mysqlSeeds {
 		f.Add(s)
 	}
 }
@@ -56,7 +70,12 @@ func onlySpace(t *testing.T, e Engine, gap string) {
 	t.Helper()
 	for gap != "" {
 		switch {
+		case strings.HasPrefix(gap, "#") && e == MySQL:
+			_, gap, _ = strings.Cut(gap, "\n")
 		case strings.HasPrefix(gap, "--"):
+			if e == MySQL && len(gap) > 2 && gap[2] > ' ' && gap[2] != 0x7f {
+				t.Fatalf("%v: skipped two minuses: %q", e, gap)
+			}
 			_, gap, _ = strings.Cut(gap, "\n")
 			if e == PostgreSQL {
 				return // it may have ended at a carriage return: another token would follow
@@ -82,27 +101,38 @@ func FuzzSplice(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, e := range engines {
-			p := Analyze(e, text)
-			if p.Text() != text || p.Engine != e {
-				t.Fatalf("%v: the plan of %q is that of %v %q", e, text, p.Engine, p.Text())
-			}
-			if p.Kind == KindUnknown && (p.Strategy != Refuse || p.Tables != nil) {
-				t.Fatalf("%v: %q is not understood, and yet %v on %v", e, text, p.Strategy, p.Tables)
-			}
-			if p.Writes() == (p.Strategy == Pass) {
-				t.Fatalf("%v: %q writes: %v, and is %v", e, text, p.Writes(), p.Strategy)
-			}
-			if p.Strategy == Refuse && (p.Reason == "" || p.Advice == "") {
-				t.Fatalf("%v: %q is refused without a reason or an advice", e, text)
-			}
-			if !MayChangeTransaction(e, text) && slices.ContainsFunc(p.Kinds(), changesTransaction) {
-				t.Fatalf("%v: %q holds %v, and MayChangeTransaction says that it changes nothing", e, text, p.Kinds())
-			}
-			if p.Strategy == Splice {
-				fuzzSpliced(t, p)
-			}
+			fuzzPlan(t, e, text)
 		}
 	})
+}
+
+// FuzzMySQL is FuzzSplice for one engine, whose rules are the youngest.
+func FuzzMySQL(f *testing.F) {
+	addSeeds(f)
+	f.Fuzz(func(t *testing.T, text string) { fuzzPlan(t, MySQL, text) })
+}
+
+func fuzzPlan(t *testing.T, e Engine, text string) {
+	t.Helper()
+	p := Analyze(e, text)
+	if p.Text() != text || p.Engine != e {
+		t.Fatalf("%v: the plan of %q is that of %v %q", e, text, p.Engine, p.Text())
+	}
+	if p.Kind == KindUnknown && (p.Strategy != Refuse || p.Tables != nil) {
+		t.Fatalf("%v: %q is not understood, and yet %v on %v", e, text, p.Strategy, p.Tables)
+	}
+	if p.Writes() == (p.Strategy == Pass) {
+		t.Fatalf("%v: %q writes: %v, and is %v", e, text, p.Writes(), p.Strategy)
+	}
+	if p.Strategy == Refuse && (p.Reason == "" || p.Advice == "") {
+		t.Fatalf("%v: %q is refused without a reason or an advice", e, text)
+	}
+	if !MayChangeTransaction(e, text) && (p.Commits || slices.ContainsFunc(p.Kinds(), changesTransaction)) {
+		t.Fatalf("%v: %q holds %v, commits: %v, and MayChangeTransaction says that it changes nothing", e, text, p.Kinds(), p.Commits)
+	}
+	if p.Strategy == Splice {
+		fuzzSpliced(t, p)
+	}
 }
 
 func changesTransaction(k Kind) bool {
@@ -130,7 +160,7 @@ func fuzzSpliced(t *testing.T, p *Plan) {
 			t.Fatalf("%v: a character of %q was cut", p.Engine, p.text)
 		}
 		// The user's tokens are all there, in their order.
-		before, after := tokensOf(p.Engine, p.text), tokensOf(p.Engine, got)
+		before, after := tokensOf(p.Engine, p.text, p.edits), tokensOf(p.Engine, got, nil)
 		for _, b := range before {
 			i := slices.Index(after, b)
 			if i < 0 && b == "?" {
@@ -142,8 +172,14 @@ func fuzzSpliced(t *testing.T, p *Plan) {
 			after = after[i+1:]
 		}
 		fence := "sqlfence.pass("
-		if p.Engine == SQLite {
+		switch p.Engine {
+		case SQLite:
 			fence = "main.sqlfence_fences AS sqlfence_f WHERE"
+		case MySQL:
+			fence = "sqlfence_guard AS sqlfence_g WHERE"
+			if at := strings.Index(got, fence); !strings.Contains(p.text, fence) && paramsBefore(p.Engine, got, at) != p.At {
+				t.Fatalf("%v: %q has other than %d parameters before the fence\n%s", p.Engine, p.text, p.At, got)
+			}
 		}
 		if strings.Count(got, fence)-strings.Count(p.text, fence) != n {
 			t.Fatalf("%v: %q has the fence other than %d times\n%s", p.Engine, p.text, n, got)
@@ -151,11 +187,30 @@ func fuzzSpliced(t *testing.T, p *Plan) {
 	}
 }
 
-func tokensOf(e Engine, text string) (all []string) {
+// paramsBefore counts the parameters that stand before the byte.
+func paramsBefore(e Engine, text string, at int) (n int) {
 	w := newWalker(e, text)
 	defer w.free()
 	if w.read() == nil {
 		for i := range w.tokens {
+			if w.tokens[i].kind == tokenParam && int(w.tokens[i].start) < at {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// tokensOf returns the tokens but for those that an edit replaces: VALUES and
+// the brackets of MySQL's one row.
+func tokensOf(e Engine, text string, edits []edit) (all []string) {
+	w := newWalker(e, text)
+	defer w.free()
+	if w.read() == nil {
+		for i := range w.tokens {
+			if slices.ContainsFunc(edits, func(e edit) bool { return e.kind >= editSelect && e.at == w.tokens[i].start }) {
+				continue
+			}
 			all = append(all, w.spelled(i))
 		}
 	}
