@@ -66,6 +66,7 @@ type shared struct {
 	cache    *sqlgen.Cache
 	standard *sqlgen.Cache // for sessions with standard strings
 	verified atomic.Bool   // the schema was found to be there, and of our version
+	seen     seenTokens
 	// connect opens a bare connection to the same database.
 	connect func(context.Context) (driver.Conn, error)
 }

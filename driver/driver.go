@@ -27,8 +27,11 @@ type Option func(*config)
 
 // config is what the connections of one connector share; immutable.
 type config struct {
-	engine sqlgen.Engine
-	policy guard.Policy
+	engine       sqlgen.Engine
+	policy       guard.Policy
+	checkAtBegin bool
+	bounds       *Bounds
+	boundArgs    []driver.NamedValue // of bounds; nil: none
 }
 
 // WithPolicy sets which writes need a token. Without it every write whose
@@ -65,6 +68,9 @@ func newConfig(engine sqlgen.Engine, opts []Option) config {
 	c := config{engine: engine}
 	for _, opt := range opts {
 		opt(&c)
+	}
+	if c.bounds != nil {
+		c.boundArgs = c.bounds.settings(engine)
 	}
 	return c
 }

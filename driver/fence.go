@@ -209,6 +209,11 @@ func (s *session) bracket(ctx context.Context, tokens []guard.Token) (*bracket, 
 			return nil, err
 		}
 		b.tx = tx
+		if s.boundArgs != nil {
+			if err := s.read(ctx, setBounds, s.boundArgs, func([]driver.Value) error { return nil }); err != nil {
+				return nil, b.end(ctx, err)
+			}
+		}
 	case s.native == nil:
 		// The texts say that a transaction is open. Outside of one, this fails.
 		if err := s.run(ctx, savepoint, nil); err != nil {

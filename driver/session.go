@@ -40,6 +40,8 @@ type session struct {
 	// connection is. It is given up.
 	broken bool
 
+	bounded bool // the open transaction has its bounds, as far as texts tell
+
 	databases databases // SQLite: whether other databases are attached
 
 	boxedFor []guard.Token  // the tokens whose arguments are in boxed
@@ -84,14 +86,14 @@ type target interface {
 // further ado: no token and no policy is about it, and it changes nothing that
 // the session keeps track of.
 func (s *session) unconcerned(ctx context.Context, text string) bool {
-	return s.refused == nil && !s.broken && s.txTokens == nil && !s.policy.Requires() &&
+	return s.refused == nil && !s.broken && s.txTokens == nil && !s.policy.Watches() &&
 		guard.Tokens(ctx) == nil && !s.tracks(text)
 }
 
 // tracks reports whether executing the text may change what the session keeps
 // track of. False alarms cost time only.
 func (s *session) tracks(text string) bool {
-	if s.native != nil && s.txTokens == nil {
+	if s.native != nil && s.txTokens == nil && !s.bounded {
 		return false // the connection itself tells whether a transaction is open
 	}
 	return sqlgen.MayChangeTransaction(s.engine, text)
@@ -112,7 +114,7 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 		}
 		tokens = s.inherited()
 	}
-	if tokens == nil && !s.policy.Requires() {
+	if tokens == nil && !s.policy.Watches() {
 		return d, nil
 	}
 	if err := s.resolve(ctx, d, query); err != nil {
@@ -120,11 +122,16 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 	}
 	d.plan = s.plan(d.text)
 	if tokens == nil {
-		return d, s.policy.CheckUnguarded(d.plan)
+		return d, s.policy.Report(d.plan, s.policy.CheckUnguarded(d.plan))
 	}
 	d.tokens = tokens
 	if !s.policy.Guards(d.plan) {
 		return d, nil
+	}
+	if err := s.policy.CheckBound(d.plan, tokens); err != nil {
+		if err = s.policy.Report(d.plan, err); err != nil {
+			return d, err
+		}
 	}
 	switch d.plan.Strategy {
 	case sqlgen.Pass:
@@ -137,16 +144,22 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 		// The server's word counts, not that of the texts: outside of a
 		// transaction the procedure could commit, and write on unguarded.
 		if !s.inTransaction() {
-			return d, refusal(d.plan)
+			return d, s.policy.Report(d.plan, refusal(d.plan))
 		}
 		d.way = checked
 	default:
-		return d, refusal(d.plan)
+		return d, s.policy.Report(d.plan, refusal(d.plan))
 	}
 	if err := s.box(tokens); err != nil {
 		return d, err
 	}
 	if err := s.verify(ctx, tokens); err != nil {
+		return d, err
+	}
+	if err := s.observe(ctx, tokens); err != nil {
+		return d, err
+	}
+	if err := s.bound(ctx); err != nil {
 		return d, err
 	}
 	if d.way == spliced {

@@ -22,7 +22,14 @@ func (s *session) ConnBeginTx(ctx context.Context, _ driver.ConnBeginTx, opts dr
 	if err != nil {
 		return ctx, nil, err
 	}
-	s.tx, s.txTokens = tx, guard.Tokens(ctx)
+	s.tx, s.txTokens, s.bounded = tx, guard.Tokens(ctx), false
+	if err := s.beginGuarded(ctx); err != nil {
+		if tx.Rollback() != nil && !s.idle(ctx) {
+			s.broken = true
+		}
+		s.ended()
+		return ctx, nil, err
+	}
 	return ctx, tx, nil
 }
 
@@ -72,7 +79,7 @@ func (s *session) TxRollback(_ context.Context, tx driver.Tx) error {
 
 // ended forgets the transaction.
 func (s *session) ended() {
-	s.tx, s.textual, s.txTokens, s.outermost, s.refused = nil, false, nil, "", nil
+	s.tx, s.textual, s.txTokens, s.outermost, s.refused, s.bounded = nil, false, nil, "", nil, false
 }
 
 // reset is called before the connection is used by somebody else.
@@ -166,6 +173,11 @@ func (s *session) track(d *decision, err error) {
 	}
 	if d.plan == nil {
 		d.plan = s.plan(d.text)
+	}
+	switch d.plan.Kind {
+	case sqlgen.KindCommit, sqlgen.KindRollback, sqlgen.KindRollbackTo, sqlgen.KindPrepareTx,
+		sqlgen.KindSession, sqlgen.KindSeveral, sqlgen.KindUnknown:
+		s.bounded = false // undone, or another's, or set otherwise
 	}
 	chain := strings.Contains(strings.ToUpper(d.text), "CHAIN")
 	switch d.plan.Kind {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // The causes, for errors.Is. Every error of this module that has one of these
@@ -112,12 +113,26 @@ func (e *UnsupportedError) Is(target error) bool { return target == ErrUnsupport
 func (e *UnsupportedError) Unwrap() error { return e.Err }
 
 // UnguardedError reports a write without a token to a table whose policy
-// requires one. It matches [ErrUnguarded]. Nothing was sent to the server.
+// requires one, or under tokens that do not count for it. It matches
+// [ErrUnguarded]. Nothing was sent to the server.
 type UnguardedError struct {
-	Table string // the listed table, or "" where the text does not tell
+	Table   string  // the listed table, or "" where the text does not tell
+	Unbound []Token // the tokens that were presented and do not count (see Bind)
 }
 
 func (e *UnguardedError) Error() string {
+	if len(e.Unbound) > 0 {
+		var names []string
+		for _, t := range e.Unbound {
+			names = append(names, strconv.Quote(t.Resource))
+		}
+		table := e.Table
+		if table == "" {
+			table = "tables that the text does not tell"
+		}
+		return fmt.Sprintf("sqlfence: unguarded write to %s: the policy binds it to other resources than the %s presented",
+			table, strings.Join(names, ", "))
+	}
 	if e.Table == "" {
 		return "sqlfence: unguarded write: the policy requires a token, and the context carries none; " +
 			"annotate the context with guard.With, or mark the exception with guard.Without"

@@ -11,8 +11,25 @@ import (
 // whose context carries one and asks for none. A Policy is immutable and safe
 // for concurrent use.
 type Policy struct {
-	tables  []tableName // nil: every table is listed
-	require bool
+	tables   []tableName // nil: every table is listed
+	bindings []binding
+	require  bool
+	observe  bool
+	audit    func(Audited)
+}
+
+// binding ties a table to resources: one, or all that begin with it.
+type binding struct {
+	table    tableName
+	resource string
+	prefix   bool
+}
+
+func (b binding) fits(t Token) bool {
+	if b.prefix {
+		return strings.HasPrefix(t.Resource, b.resource)
+	}
+	return t.Resource == b.resource
 }
 
 // tableName is a listed table, folded to lower case.
@@ -32,6 +49,11 @@ func NewPolicy(opts ...PolicyOption) (Policy, error) {
 	if p.require && p.tables == nil {
 		return Policy{}, fmt.Errorf("%w: Require without Tables: list the tables whose writes need a token", ErrInvalidInput)
 	}
+	if p.tables != nil { // what is bound is listed
+		for _, b := range p.bindings {
+			p.tables = append(p.tables, b.table)
+		}
+	}
 	return p, nil
 }
 
@@ -47,18 +69,68 @@ func Tables(names ...string) PolicyOption {
 			return fmt.Errorf("%w: Tables without a name", ErrInvalidInput)
 		}
 		for _, n := range names {
-			schema, name, qualified := strings.Cut(n, ".")
-			if !qualified {
-				schema, name = "", n
+			t, err := parseTable(n)
+			if err != nil {
+				return err
 			}
-			if name == "" || (qualified && schema == "") || strings.Contains(name, ".") {
-				return fmt.Errorf("%w: table %q is not of the form table or schema.table", ErrInvalidInput, n)
-			}
-			p.tables = append(p.tables, tableName{fold(schema), fold(name)})
+			p.tables = append(p.tables, t)
 		}
 		return nil
 	}
 }
+
+func parseTable(n string) (tableName, error) {
+	schema, name, qualified := strings.Cut(n, ".")
+	if !qualified {
+		schema, name = "", n
+	}
+	if name == "" || (qualified && schema == "") || strings.Contains(name, ".") {
+		return tableName{}, fmt.Errorf("%w: table %q is not of the form table or schema.table", ErrInvalidInput, n)
+	}
+	return tableName{fold(schema), fold(name)}, nil
+}
+
+// Bind ties a table to a resource: a token for another resource does not count
+// for a write to it. A write under tokens of which none is for a resource of the
+// table's is refused with [ErrUnguarded]; so is one, as soon as anything is bound,
+// whose tables the text does not tell. Several bindings of one table: one of them
+// suffices. Each token that the context carries must be valid as ever. With
+// [Tables], a bound table is listed too.
+func Bind(table, resource string) PolicyOption {
+	return func(p *Policy) error { return p.bind(table, resource, false) }
+}
+
+// BindPrefix is [Bind] to all resources whose name begins with prefix.
+func BindPrefix(table, prefix string) PolicyOption {
+	return func(p *Policy) error { return p.bind(table, prefix, true) }
+}
+
+func (p *Policy) bind(table, resource string, prefix bool) error {
+	if err := ValidateResource(resource); err != nil {
+		return err
+	}
+	t, err := parseTable(table)
+	if err != nil {
+		return err
+	}
+	p.bindings = append(p.bindings, binding{t, resource, prefix})
+	return nil
+}
+
+// Observe registers a token above the mark on first sight, as by [Fence.Advance]:
+// for tokens issued elsewhere, without a call for each. The first write with it on
+// each database handle costs a further round trip, on PostgreSQL and MySQL inside
+// a transaction a connection of its own. A token that nobody has granted then
+// counts too: whoever can write a greater number fences everybody else.
+func Observe() PolicyOption {
+	return func(p *Policy) error {
+		p.observe = true
+		return nil
+	}
+}
+
+// Observes reports whether a higher token registers itself.
+func (p Policy) Observes() bool { return p.observe }
 
 // Require refuses, with [ErrUnguarded], a write to a listed table whose
 // context carries no token and was not made by [Without]. It needs [Tables].
@@ -73,7 +145,9 @@ func Require() PolicyOption {
 
 // IsZero reports whether p is the zero Policy: every write that carries a
 // token is guarded, and none needs one.
-func (p Policy) IsZero() bool { return p.tables == nil && !p.require }
+func (p Policy) IsZero() bool {
+	return p.tables == nil && p.bindings == nil && !p.require && !p.observe && p.audit == nil
+}
 
 // Requires reports whether a write without a token can be refused at all.
 func (p Policy) Requires() bool { return p.require }
@@ -105,6 +179,39 @@ func (p Policy) CheckUnguarded(plan *sqlgen.Plan) error {
 	return nil
 }
 
+// CheckBound returns nil if the tokens count for the tables that the statement
+// writes, and a *[UnguardedError] otherwise.
+func (p Policy) CheckBound(plan *sqlgen.Plan, tokens []Token) error {
+	if p.bindings == nil || !plan.Writes() {
+		return nil
+	}
+	if len(plan.Tables) == 0 {
+		return &UnguardedError{Unbound: tokens}
+	}
+	for _, t := range plan.Tables {
+		bound, counts := false, false
+		for _, b := range p.bindings {
+			if !b.table.matches(t) {
+				continue
+			}
+			bound = true
+			for _, token := range tokens {
+				counts = counts || b.fits(token)
+			}
+		}
+		if bound && !counts {
+			return &UnguardedError{Table: t.String(), Unbound: tokens}
+		}
+	}
+	return nil
+}
+
+// matches reports whether the listed name may be that table.
+func (l tableName) matches(t sqlgen.Table) bool {
+	schema := fold(t.Schema)
+	return l.name == fold(t.Name) && (l.schema == "" || schema == "" || l.schema == schema)
+}
+
 // listed returns the first listed table that the plan writes; "" and true
 // where the text does not tell which tables it writes.
 func (p Policy) listed(plan *sqlgen.Plan) (string, bool) {
@@ -112,9 +219,8 @@ func (p Policy) listed(plan *sqlgen.Plan) (string, bool) {
 		return "", true
 	}
 	for _, t := range plan.Tables {
-		schema, name := fold(t.Schema), fold(t.Name)
 		for _, l := range p.tables {
-			if l.name == name && (l.schema == "" || schema == "" || l.schema == schema) {
+			if l.matches(t) {
 				return t.String(), true
 			}
 		}

@@ -153,6 +153,14 @@ func TestPolicies(t *testing.T) {
 	})
 }
 
+func TestBindingsAndAudit(t *testing.T) {
+	each(t, func(t *testing.T, e drivertest.Engine) {
+		drivertest.BindingsAndAudit(t, e, func(t *testing.T, w *drivertest.World, p guard.Policy) *sql.DB {
+			return like(t, w, nil, fence.WithPolicy(p))
+		})
+	})
+}
+
 func TestDatabaseThatIsNotSetUp(t *testing.T) {
 	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
 		w := &drivertest.World{T: t, Engine: on(nil), Bare: open(t, "pgx", dsn)}

@@ -68,16 +68,24 @@ func TestG9TheExecutingContextDecides(t *testing.T) { drivertest.ExecutingContex
 
 func TestManyGoroutines(t *testing.T) { drivertest.Race(t, engine) }
 
-func TestPolicies(t *testing.T) {
-	drivertest.Policies(t, engine, func(t *testing.T, w *drivertest.World, p guard.Policy) *sql.DB {
-		c, err := modernc.NewConnector("file:" + file(t, w.Bare) + pragmas)
-		if err != nil {
-			t.Fatal(err)
-		}
-		db := sql.OpenDB(sqlite.WrapConnector(c, fence.WithPolicy(p)))
-		t.Cleanup(func() { _ = db.Close() })
-		return db
-	})
+func TestPolicies(t *testing.T) { drivertest.Policies(t, engine, withPolicy) }
+
+func TestBindingsAndAudit(t *testing.T) { drivertest.BindingsAndAudit(t, engine, withPolicy) }
+
+func withPolicy(t *testing.T, w *drivertest.World, p guard.Policy) *sql.DB {
+	return like(t, w, fence.WithPolicy(p))
+}
+
+// like opens the database of the world behind the fence, with options.
+func like(t *testing.T, w *drivertest.World, opts ...fence.Option) *sql.DB {
+	t.Helper()
+	c, err := modernc.NewConnector("file:" + file(t, w.Bare) + pragmas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(sqlite.WrapConnector(c, opts...))
+	t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 // file returns the path of the main database.

@@ -376,6 +376,97 @@ func Policies(t *testing.T, e Engine, open func(t *testing.T, w *World, p guard.
 	})
 }
 
+// Bindings and Audit: policies that look at tables, tokens and callers.
+func BindingsAndAudit(t *testing.T, e Engine, open func(t *testing.T, w *World, p guard.Policy) *sql.DB) {
+	w := NewWorld(t, e)
+	w.Must(w.Bare, `CREATE TABLE free (id INTEGER PRIMARY KEY)`)
+	policy := func(opts ...guard.PolicyOption) *sql.DB {
+		p, err := guard.NewPolicy(opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return open(t, w, p)
+	}
+	t.Run("a token for another resource does not count", func(t *testing.T) {
+		w := w.In(t)
+		db := policy(guard.BindPrefix("d", "job-"), guard.Bind("free", "other"))
+		write := func(ctx context.Context, text string) error { return second(db.ExecContext(ctx, text)) }
+		w.Want("its own", write(w.With(Current), `UPDATE d SET v = v`), nil)
+		w.Want("its own and another", write(w.With(Current, Other), `UPDATE d SET v = v`), nil)
+		w.Want("another's", write(w.With(Other), `UPDATE d SET v = 'x'`), guard.ErrUnguarded)
+		w.Want("its own, stale", write(w.With(Stale, Other), `UPDATE d SET v = 'x'`), guard.ErrFenced)
+		w.Want("the other way round", write(w.With(Current), `DELETE FROM free`), guard.ErrUnguarded)
+		w.Want("bound to one", write(w.With(Other), `DELETE FROM free`), nil)
+		w.Want("no token, not required", write(t.Context(), `UPDATE d SET v = v`), nil)
+		tx := w.Begin(w.With(Other), db)
+		w.Want("inherited from the transaction", second(tx.Exec(`UPDATE d SET v = 'x'`)), guard.ErrUnguarded)
+		w.Want("Rollback", tx.Rollback(), nil)
+		w.IsUntouched()
+	})
+	t.Run("audit", func(t *testing.T) {
+		w := w.In(t)
+		var reports []guard.Audited
+		db := policy(guard.Tables("d"), guard.Require(), guard.Audit(func(a guard.Audited) { reports = append(reports, a) }))
+		reported := func(what string, err, want error) {
+			t.Helper()
+			w.Want(what, err, nil)
+			if len(reports) != 1 || !errors.Is(reports[0].Err, want) || want == nil && reports[0].Err != nil {
+				t.Fatalf("%s: reports %+v, want one of %v", what, reports, want)
+			}
+			if f := reports[0].Stack[0]; !strings.Contains(f.Function, "drivertest.BindingsAndAudit") || f.Line == 0 {
+				t.Errorf("%s: the caller is %s, want this test", what, f.Function)
+			}
+			reports = nil
+		}
+		reported("without a token", second(db.Exec(`UPDATE d SET v = v`)), guard.ErrUnguarded)
+		reported("by Query", second(read(db.Query(`UPDATE d SET v = v RETURNING id`))), guard.ErrUnguarded)
+		if len(e.Refused) > 0 {
+			_, err := db.ExecContext(w.With(Current), e.Refused[0])
+			reported(e.Refused[0], err, guard.ErrUnsupported)
+			w.Reset()
+		}
+		w.Want("a stale token", second(db.ExecContext(w.With(Stale), `UPDATE d SET v = 'x'`)), guard.ErrFenced)
+		w.Want("a valid token", second(db.ExecContext(w.With(Current), `UPDATE d SET v = v`)), nil)
+		w.Want("another table", second(db.Exec(`DELETE FROM free`)), nil)
+		w.Want("a read", second(read(db.Query(`SELECT v FROM d`))), nil)
+		w.Want("a definition", second(db.Exec(`CREATE TABLE audited (id INTEGER)`)), nil)
+		w.Want("Without", second(db.ExecContext(guard.Without(t.Context()), `UPDATE d SET v = v`)), nil)
+		if len(reports) != 0 {
+			t.Errorf("reports %+v, want none", reports)
+		}
+		w.IsUntouched()
+		db = policy(guard.Audit(func(a guard.Audited) { reports = append(reports, a) }))
+		reported("allowed", second(db.Exec(`UPDATE d SET v = v`)), nil)
+		db = policy(guard.Bind("d", "other"), guard.Audit(func(a guard.Audited) { reports = append(reports, a) }))
+		reported("another's token", second(db.ExecContext(w.With(Current), `UPDATE d SET v = v`)), guard.ErrUnguarded)
+		w.Want("another's token, stale", second(db.ExecContext(w.With(Stale), `UPDATE d SET v = 'x'`)), guard.ErrFenced)
+		w.IsUntouched()
+	})
+	t.Run("observe", func(t *testing.T) {
+		w := w.In(t)
+		db := policy(guard.Observe())
+		token := func(epoch int64) context.Context {
+			return w.With(guard.Token{Resource: "observed", Epoch: epoch, Grant: epoch})
+		}
+		update := `UPDATE d SET v = v`
+		for range 2 {
+			w.Want("never seen", second(db.ExecContext(token(5), update)), nil)
+		}
+		w.Want("older", second(db.ExecContext(token(4), update)), guard.ErrFenced)
+		tx := w.Begin(token(6), db)
+		w.Want("higher, in a transaction", second(tx.Exec(update)), nil)
+		w.Want("Commit", tx.Commit(), nil)
+		w.Want("outdone", second(db.ExecContext(token(5), update)), guard.ErrFenced)
+		w.Want("still the highest", second(db.ExecContext(token(6), update)), nil)
+		tx = w.Begin(token(7), db)
+		w.Want("higher, in a transaction that rolls back", second(tx.Exec(update)), nil)
+		w.Want("Rollback", tx.Rollback(), nil)
+		w.Want("once more", second(db.ExecContext(token(7), update)), nil)
+		w.Want("another grant", second(db.ExecContext(w.With(guard.Token{Resource: "observed", Epoch: 7, Grant: 1}), update)), guard.ErrFenced)
+		w.IsUntouched()
+	})
+}
+
 func second[T any](_ T, err error) error { return err }
 
 // NotSetUp: a database without the schema is a SetupError that says what to do,
