@@ -212,10 +212,12 @@ type keep struct{ cancel context.CancelCauseFunc }
 func (l *Lease) keep(ctx context.Context) (context.Context, *keep) {
 	kept, cancel := context.WithCancelCause(guard.With(ctx, l.token))
 	k := &keep{cancel}
+	l.manager.renewer.prepare()
 	if err := l.manager.renewer.add(l, k); err != nil {
 		l.end(err)
 		cancel(err)
 	}
+	l.listen(kept)
 	return kept, k
 }
 

@@ -23,6 +23,9 @@ const (
 	// all; and by few, so that their number does not grow with the leases.
 	minBatch   = 1000
 	maxBatches = 16
+	// reserveTimeout bounds how long KeepAlive waits for a connection of its
+	// own.
+	reserveTimeout = time.Second
 )
 
 // renewer keeps the leases of a manager alive: one goroutine that never waits
@@ -46,6 +49,7 @@ type renewer struct {
 	size    int   // of a batch, in the round at work; 0 between rounds
 	running bool
 	reserve Reserve // the connection for renewals, nil: none
+	taking  bool    // the reserve is just being taken
 	closed  bool
 	next    time.Time // when the goroutine wakes by itself
 }
@@ -78,10 +82,42 @@ func (r *renewer) init(m *Manager) {
 	r.kept = make(map[*Lease]*entry)
 }
 
+// prepare takes a connection for the renewals, if the store has one to spare,
+// before the program's transactions take it: the Acquire has just given one back.
+func (r *renewer) prepare() {
+	reserver, ok := r.manager.store.(Reserver)
+	if !ok {
+		return
+	}
+	r.mu.Lock()
+	if r.reserve != nil || r.taking || r.closed {
+		r.mu.Unlock()
+		return
+	}
+	r.taking = true
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), reserveTimeout)
+	defer cancel()
+	reserve := reserver.Reserve(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.taking = false
+	r.reserve = reserve
+}
+
 // add takes a reason to renew the lease. The error is why that cannot be.
 func (r *renewer) add(l *Lease, k *keep) error {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	err := r.addLocked(l, k)
+	unused := r.idle()
+	r.mu.Unlock()
+	if unused != nil {
+		unused.Close()
+	}
+	return err
+}
+
+func (r *renewer) addLocked(l *Lease, k *keep) error {
 	// Looked at under the lock: whoever ends the lease removes it afterwards.
 	if ended := l.loss(); ended != nil {
 		return ended
@@ -93,9 +129,6 @@ func (r *renewer) add(l *Lease, k *keep) error {
 		r.manager.calls.Add(1)
 		r.running = true
 		r.next = time.Now()
-		if reserver, ok := r.manager.store.(Reserver); ok {
-			r.reserve = reserver.Reserve()
-		}
 		go r.run()
 	}
 	e := r.kept[l]
@@ -108,6 +141,17 @@ func (r *renewer) add(l *Lease, k *keep) error {
 		r.wake()
 	}
 	return nil
+}
+
+// idle returns the connection for renewals when there are none to make: the
+// caller closes it when it has given up the lock.
+func (r *renewer) idle() Reserve {
+	if r.running {
+		return nil
+	}
+	reserve := r.reserve
+	r.reserve = nil
+	return reserve
 }
 
 // errClosed is the cause of contexts that end by Close.
@@ -283,16 +327,17 @@ func (r *renewer) turn() (time.Duration, bool) {
 		r.send(now, []*Lease{l}, true)
 	}
 	more := len(r.kept) > 0
+	var unused Reserve
 	if !more {
 		r.running = false
-		if reserve := r.reserve; reserve != nil {
-			r.reserve = nil
-			defer reserve.Close()
-		}
+		unused = r.idle()
 	}
 	r.next = now.mono.Add(pause)
 	r.mu.Unlock()
 
+	if unused != nil {
+		unused.Close()
+	}
 	// Outside of the lock, which end takes itself.
 	for _, e := range ended {
 		e.lease.end(e.cause)

@@ -59,7 +59,7 @@ type Watcher interface {
 	// Watch calls wake soon after each release of the resource, and whenever
 	// one may have been missed, until stop is called. wake does not block, and
 	// may be called for no reason. live reports whether releases are told of at
-	// the moment.
+	// the moment; it is nil if they never are.
 	Watch(resource string, wake func()) (live func() bool, stop func())
 }
 
@@ -68,9 +68,9 @@ type Watcher interface {
 // connection over (CASES D11).
 type Reserver interface {
 	// Reserve returns what renews on a connection of its own, which it takes
-	// with its first Renew at the latest; nil if the pool has none to spare or
-	// no bound. It is called when a manager begins to keep leases alive.
-	Reserve() Reserve
+	// before ctx ends or at a later Renew; nil if the pool has no bound, or none
+	// to spare. It is called when a manager begins to keep leases alive.
+	Reserve(ctx context.Context) Reserve
 }
 
 // Reserve renews leases on a connection that is kept for that. Its Renew is that

@@ -96,6 +96,10 @@ func (w *waiters) watch(me *waiter) bool {
 	resource := me.kind.resource
 	// The watcher calls wake from goroutines of its own only.
 	q.live, q.stop = w.watcher.Watch(resource, func() { w.wake(resource) })
+	if q.live == nil {
+		q.live = func() bool { return false }
+		return false
+	}
 	return true
 }
 

@@ -205,6 +205,8 @@ func TestWarningBeforeTheDeadline(t *testing.T) {
 			store.down.Store(true)
 			time.Sleep(time.Minute)
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		if len(warned) != 2 {
 			t.Errorf("warned %v, want once for each of two outages", warned)
 		}

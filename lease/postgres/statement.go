@@ -29,6 +29,14 @@ FROM sqlfence.inspect_prefix($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_ca
 
 	purgeSQL = statement(`SELECT sqlfence.purge({interval $1}, $2::pg_catalog.int8)`)
 
+	evictSQL = statement(`SELECT e.pid, e.application_name, {span e.age}
+FROM sqlfence.evict($1::pg_catalog.text, $2::pg_catalog.text, {interval $3}) AS e`)
+
+	askSQL = `SELECT sqlfence.ask($1::pg_catalog.text)`
+
+	watchSQL   = `SELECT sqlfence.watch($1::pg_catalog.text)`
+	unwatchSQL = `SELECT sqlfence.unwatch($1::pg_catalog.text)`
+
 	blockersSQL = statement(`SELECT b.pid, b.application_name, {span b.age}, b.prepared
 FROM sqlfence.blockers($1::pg_catalog.text) AS b`)
 )

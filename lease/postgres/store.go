@@ -38,6 +38,7 @@ import (
 
 	"github.com/sqlfence/sqlfence/guard"
 	"github.com/sqlfence/sqlfence/lease"
+	"github.com/sqlfence/sqlfence/lease/internal/listen"
 )
 
 const (
@@ -72,7 +73,9 @@ type Store struct {
 	// connection.
 	pool pool
 	// joined: all statements are part of a transaction of the caller's.
-	joined bool
+	joined   bool
+	listener Listener // nil: nobody is told of releases elsewhere
+	hub      listen.Hub
 }
 
 // pool is what makes a *sql.DB one.
@@ -81,6 +84,9 @@ type pool interface {
 }
 
 var _ lease.Store = (*Store)(nil)
+
+// Option is an option of [New].
+type Option func(*Store)
 
 // New returns a Store on q.
 //
@@ -100,8 +106,12 @@ var _ lease.Store = (*Store)(nil)
 // only after the commit, and until then the resource's guarded writes and
 // takeovers wait. An error of the server, a spent wait included, makes the
 // transaction fail; a denial does not, and keeps no lock.
-func New(q Querier) *Store {
+func New(q Querier, opts ...Option) *Store {
 	s := &Store{q: q}
+	s.hub.Listen = s.listen
+	for _, opt := range opts {
+		opt(s)
+	}
 	switch q := q.(type) {
 	case interface {
 		Commit() error
@@ -205,6 +215,14 @@ func (s *Store) abandon(ctx context.Context, resource string, request int64) err
 // transaction has locked fails for itself at once; a single claim waits for
 // that transaction until shortly before ctx's deadline, at most for its TTL.
 func (s *Store) Renew(ctx context.Context, claims []lease.Claim) ([]lease.Renewed, error) {
+	return s.renew(ctx, claims, func(op func(Querier) error) error {
+		var sent bool
+		return s.onConn(ctx, &sent, op)
+	})
+}
+
+// renew runs its statement where on says.
+func (s *Store) renew(ctx context.Context, claims []lease.Claim, on func(op func(Querier) error) error) ([]lease.Renewed, error) {
 	renewed := make([]lease.Renewed, len(claims))
 	valid := make([]int, 0, len(claims)) // positions in claims
 	for i, c := range claims {
@@ -240,14 +258,16 @@ func (s *Store) Renew(ctx context.Context, claims []lease.Claim) ([]lease.Renewe
 		return nil
 	}
 	err := s.retry(ctx, func() error {
-		seen = 0
-		if len(claims) == 1 {
-			c := claims[0]
-			return query(ctx, s.q, renewSQL, scan, c.Token.Resource, c.Owner, c.Token.Epoch, c.Token.Grant,
-				c.TTL.Microseconds(), newBound(ctx, c.TTL).left())
-		}
-		b := newBatch(claims, valid)
-		return query(ctx, s.q, renewBatchSQL, scan, b.resources, b.owners, b.epochs, b.grants, b.ttls)
+		return on(func(q Querier) error {
+			seen = 0
+			if len(claims) == 1 {
+				c := claims[0]
+				return query(ctx, q, renewSQL, scan, c.Token.Resource, c.Owner, c.Token.Epoch, c.Token.Grant,
+					c.TTL.Microseconds(), newBound(ctx, c.TTL).left())
+			}
+			b := newBatch(claims, valid)
+			return query(ctx, q, renewBatchSQL, scan, b.resources, b.owners, b.epochs, b.grants, b.ttls)
+		})
 	})
 	if err != nil {
 		return nil, explain(err)
@@ -354,7 +374,7 @@ func query(ctx context.Context, q Querier, text string, scan func(*sql.Rows) err
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	if !found && text != inspectPrefixSQL {
+	if !found && text != inspectPrefixSQL && text != evictSQL {
 		return unexpected(text, "no row")
 	}
 	return rows.Close()
@@ -369,7 +389,7 @@ func (s *Store) onConn(ctx context.Context, sent *bool, op func(Querier) error) 
 		return op(s.q)
 	}
 	for attempt := 1; ; attempt++ {
-		conn, err := s.pool.Conn(ctx)
+		conn, err := s.conn(ctx)
 		if err != nil {
 			return err
 		}

@@ -104,6 +104,8 @@ func (s *Store) abandonedKey(resource string, request int64) string {
 
 func (s *Store) channel() string { return s.prefix + ":released" }
 
+func (s *Store) askChannel() string { return s.prefix + ":asked" }
+
 // Acquire implements [lease.Store]. There is nothing that it could wait for. An
 // expiry is a multiple of a microsecond.
 //

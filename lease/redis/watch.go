@@ -8,6 +8,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/sqlfence/sqlfence/guard"
 	"github.com/sqlfence/sqlfence/lease"
 	"github.com/sqlfence/sqlfence/lease/internal/listen"
 )
@@ -27,6 +28,21 @@ func (s *Store) Watch(resource string, wake func()) (live func() bool, stop func
 	return s.hub.Watch(resource, wake)
 }
 
+var _ lease.Asker = (*Store)(nil)
+
+// Ask implements [lease.Asker], by a message on the channel "<prefix>:asked".
+func (s *Store) Ask(ctx context.Context, resource string) error {
+	if err := guard.ValidateResource(resource); err != nil {
+		return err
+	}
+	return s.client.Publish(ctx, s.askChannel(), resource).Err()
+}
+
+// Asked implements [lease.Asker].
+func (s *Store) Asked(resource string, asked func()) (stop func()) {
+	return s.hub.Asked(resource, asked)
+}
+
 // Close ends the subscription at once. Waiters poll from then on; everything else
 // works on. It does not close the client.
 func (s *Store) Close() error {
@@ -37,7 +53,7 @@ func (s *Store) Close() error {
 // subscribe is the Listen of the store's hub. One channel serves all resources,
 // so nothing is sent when a waiter comes or goes.
 func (s *Store) subscribe(ctx context.Context, h *listen.Hub) error {
-	p := s.client.Subscribe(ctx, s.channel())
+	p := s.client.Subscribe(ctx, s.channel(), s.askChannel())
 	defer context.AfterFunc(ctx, func() { _ = p.Close() })()
 	defer p.Close() //nolint:errcheck // it has nothing to tell
 	asked := false
@@ -61,10 +77,16 @@ func (s *Store) subscribe(ctx context.Context, h *listen.Hub) error {
 		switch m := message.(type) {
 		case *goredis.Subscription:
 			// Also after the client has connected anew by itself.
-			h.Up(nil)
-			h.Up([]string{""})
+			if m.Channel == s.channel() {
+				h.Up(nil)
+				h.Up([]string{""})
+			}
 		case *goredis.Message:
-			h.Tell(m.Payload)
+			if m.Channel == s.askChannel() {
+				h.TellAsked(m.Payload)
+			} else {
+				h.Tell(m.Payload)
+			}
 		}
 	}
 }

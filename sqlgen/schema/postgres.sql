@@ -708,6 +708,58 @@ BEGIN
 END
 $sqlfence$;
 
+-- watch makes release tell this session, by a notification on the channel
+-- sqlfence_released, whose payload is the resource; the session has to LISTEN. It
+-- is false if a release is just under way: try again. What it takes is a lock of
+-- the session, shared by those who watch: it is for a connection of one's own,
+-- not one of a pool. A resource that nobody watches is released without a
+-- notification, because those let commits of the whole server wait for each other.
+CREATE OR REPLACE FUNCTION sqlfence.watch(resource pg_catalog.text) RETURNS pg_catalog.bool
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
+DECLARE
+	key pg_catalog.int8 := pg_catalog.hashtextextended(watch.resource COLLATE pg_catalog."C", 1);
+BEGIN
+	RETURN pg_catalog.pg_try_advisory_lock_shared((key OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4,
+		((key OPERATOR(pg_catalog.<<) 32) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4);
+END
+$sqlfence$;
+
+-- unwatch ends one watch of this session.
+CREATE OR REPLACE FUNCTION sqlfence.unwatch(resource pg_catalog.text) RETURNS pg_catalog.bool
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
+DECLARE
+	key pg_catalog.int8 := pg_catalog.hashtextextended(unwatch.resource COLLATE pg_catalog."C", 1);
+BEGIN
+	RETURN pg_catalog.pg_advisory_unlock_shared((key OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4,
+		((key OPERATOR(pg_catalog.<<) 32) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4);
+END
+$sqlfence$;
+
+-- tell notifies whoever watches the resource, once the transaction has committed.
+-- Internal.
+CREATE OR REPLACE FUNCTION sqlfence.tell(resource pg_catalog.text) RETURNS pg_catalog.void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER AS $sqlfence$
+DECLARE
+	key pg_catalog.int8 := pg_catalog.hashtextextended(tell.resource COLLATE pg_catalog."C", 1);
+BEGIN
+	IF NOT pg_catalog.pg_try_advisory_xact_lock((key OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4,
+			((key OPERATOR(pg_catalog.<<) 32) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) THEN
+		PERFORM pg_catalog.pg_notify('sqlfence_released', tell.resource);
+	END IF;
+END
+$sqlfence$;
+
+-- ask asks the holder of a resource, if it listens, to step down: a notification
+-- on the channel sqlfence_asked, whose payload is the resource.
+CREATE OR REPLACE FUNCTION sqlfence.ask(resource pg_catalog.text) RETURNS pg_catalog.bool
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
+BEGIN
+	PERFORM sqlfence.check_name('resource', ask.resource);
+	PERFORM pg_catalog.pg_notify('sqlfence_asked', ask.resource);
+	RETURN true;
+END
+$sqlfence$;
+
 -- release makes a resource FREE. Epoch and mark grow by one and the mark gets a
 -- grant that nobody has, so that no token passes any more (SF004 where the epoch
 -- is the largest: such a lease can only lapse). It waits at most for wait for the
@@ -783,6 +835,7 @@ BEGIN
 		WHERE f.resource OPERATOR(pg_catalog.=) (release.resource COLLATE pg_catalog."C");
 		high_water := lease_epoch;
 		holder := NULL;
+		PERFORM sqlfence.tell(release.resource);
 	EXCEPTION
 		WHEN lock_not_available THEN
 			PERFORM sqlfence.spent(release.resource);
@@ -963,6 +1016,47 @@ BEGIN
 		AND k.objsubid OPERATOR(pg_catalog.=) 2::pg_catalog.int2
 		AND (k.pid IS NULL OR k.pid OPERATOR(pg_catalog.<>) pg_catalog.pg_backend_pid())
 	ORDER BY k.pid;
+END
+$sqlfence$;
+
+-- evict ends the sessions that hold the turnstile of a resource for a transaction
+-- that has been open for grace or longer, as blockers finds them at that moment,
+-- and returns them; nobody's while another owner than the named one holds the
+-- resource. The owner of this function has to be the sessions' role or a member
+-- of pg_signal_backend, and to see their age, see blockers: whom it may not end
+-- it passes over, as it does prepared transactions.
+CREATE OR REPLACE FUNCTION sqlfence.evict(
+	resource pg_catalog.text, owner pg_catalog.text, grace pg_catalog.interval
+) RETURNS TABLE (pid pg_catalog.int4, application_name pg_catalog.text, age pg_catalog.interval)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
+#variable_conflict use_column
+DECLARE
+	held pg_catalog.bool;
+BEGIN
+	PERFORM sqlfence.check_name('resource', evict.resource);
+	PERFORM sqlfence.check_name('owner', evict.owner);
+	IF evict.grace IS NULL OR evict.grace OPERATOR(pg_catalog.<) '0'::pg_catalog.interval THEN
+		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = 'sqlfence: invalid input: the grace is null or negative';
+	END IF;
+	SELECT l.expires_at OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
+		AND (l.owner COLLATE pg_catalog."C") OPERATOR(pg_catalog.<>) (evict.owner COLLATE pg_catalog."C") INTO held
+	FROM sqlfence.leases AS l
+	WHERE l.resource OPERATOR(pg_catalog.=) (evict.resource COLLATE pg_catalog."C");
+	IF held THEN
+		RETURN;
+	END IF;
+	FOR pid, application_name, age IN
+		SELECT b.pid, b.application_name, b.age FROM sqlfence.blockers(evict.resource) AS b
+		WHERE b.pid IS NOT NULL AND b.age OPERATOR(pg_catalog.>=) evict.grace
+	LOOP
+		BEGIN
+			IF pg_catalog.pg_terminate_backend(pid) THEN
+				RETURN NEXT;
+			END IF;
+		EXCEPTION WHEN insufficient_privilege THEN
+			NULL;
+		END;
+	END LOOP;
 END
 $sqlfence$;
 

@@ -70,6 +70,18 @@ func (h *Hub) Watch(resource string, wake func()) (live func() bool, stop func()
 	return live, func() { h.stop(resource, w) }
 }
 
+// Asked implements lease.Asker. Nothing is called for no reason here.
+func (h *Hub) Asked(resource string, asked func()) (stop func()) {
+	_, stop = h.Watch(askOf(resource), asked)
+	return stop
+}
+
+// TellAsked tells whoever holds the resource that it is asked for.
+func (h *Hub) TellAsked(resource string) { h.Tell(askOf(resource)) }
+
+// askOf is no resource's name: those hold no NUL.
+func askOf(resource string) string { return "\x00" + resource }
+
 func (h *Hub) stop(resource string, w *watch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -136,13 +148,15 @@ func (h *Hub) run(ctx context.Context, ended chan struct{}) {
 	}
 }
 
-// Wanted returns the resources that are waited for.
+// Wanted returns the resources whose releases are waited for.
 func (h *Hub) Wanted() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	wanted := make([]string, 0, len(h.watches))
 	for resource := range h.watches {
-		wanted = append(wanted, resource)
+		if resource[0] != 0 {
+			wanted = append(wanted, resource)
+		}
 	}
 	slices.Sort(wanted)
 	return wanted
@@ -174,6 +188,9 @@ func (h *Hub) Up(resources []string) {
 	}
 	var wakes []func()
 	for resource, all := range h.watches {
+		if resource[0] == 0 {
+			continue // see Asked
+		}
 		is, was := h.live[""] || h.live[resource], before[""] || before[resource]
 		if is != was {
 			for _, w := range all {
