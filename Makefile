@@ -72,6 +72,13 @@ else
 	$(SERVERS) -- $(GO) test -count=1 -timeout $(TIMEOUT) $(ARGS) $(PKG)
 endif
 
+# What depends on the version of PostgreSQL.
+VERSIONED = ./guard/... ./internal/twin/... ./internal/fencetest/... ./driver/postgres/... ./lease/postgres/...
+
+.PHONY: test-majors
+test-majors: ## What depends on PostgreSQL's version, on every supported major (MAJORS="13 14": on these)
+	SQLFENCE_TEST_POSTGRES_MAJORS='$(or $(MAJORS),all)' $(SERVERS) -- $(GO) test -count=1 -timeout 40m $(ARGS) $(or $(strip $(PKG)),$(VERSIONED))
+
 .PHONY: test-race
 test-race: ## The packages where concurrency matters, under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(SERVERS) -- $(GO) test -race -count=1 -timeout $(TIMEOUT) $(ARGS) $(or $(strip $(PKG)),$(RACY))

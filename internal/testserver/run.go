@@ -20,7 +20,11 @@ type engine struct {
 
 func engines() []engine {
 	postgres := engine{name: "PostgreSQL", env: EnvPostgreSQL, named: namedPostgreSQL}
-	for _, wanted := range postgreSQLRun {
+	versions, err := wantedPostgreSQL(os.Getenv(EnvMajors))
+	if err != nil {
+		postgres.start = append(postgres.start, func(context.Context) (*Instance, error) { return nil, err })
+	}
+	for _, wanted := range versions {
 		postgres.start = append(postgres.start, wanted.start)
 	}
 	return []engine{

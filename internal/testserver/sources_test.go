@@ -206,3 +206,33 @@ func playDocker(args []string) {
 		fail(fmt.Errorf("unexpected command %q", args))
 	}
 }
+
+func TestMajorsThatARunIsToldToTestAgainst(t *testing.T) {
+	for _, c := range []struct {
+		majors string
+		want   []int
+	}{{"13 14", []int{13, 14}}, {"16,17", []int{16, 17}}, {"all", []int{13, 14, 15, 16, 17, 18}}} {
+		wanted, err := wantedPostgreSQL(c.majors)
+		if err != nil {
+			t.Errorf("%q: %v", c.majors, err)
+		}
+		var got []int
+		for _, w := range wanted {
+			got = append(got, w.oldest)
+			if w.oldest != w.newest {
+				t.Errorf("%q wants %d to %d, expected one major", c.majors, w.oldest, w.newest)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%q wants %v, expected %v", c.majors, got, c.want)
+		}
+	}
+	if wanted, err := wantedPostgreSQL(" "); err != nil || len(wanted) != len(postgreSQLRun) {
+		t.Errorf("nothing named wants %v (%v), expected what a run tests against", wanted, err)
+	}
+	for _, majors := range []string{"12", "19", "x", "13-18"} {
+		if _, err := wantedPostgreSQL(majors); err == nil {
+			t.Errorf("%q is taken, expected an error", majors)
+		}
+	}
+}

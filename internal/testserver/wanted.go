@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // postgreSQLWanted is one PostgreSQL that a run tests against.
@@ -17,6 +19,33 @@ type postgreSQLWanted struct {
 var postgreSQLRun = []postgreSQLWanted{
 	{"an older PostgreSQL", oldestPostgreSQL, newestPostgreSQL - 1},
 	{"the newest PostgreSQL", newestPostgreSQL, newestPostgreSQL},
+}
+
+// EnvMajors names the majors of PostgreSQL that a run is to test against instead,
+// separated by white space or commas: "13 14 16 17", or "all" for every one that
+// is supported.
+const EnvMajors = "SQLFENCE_TEST_POSTGRES_MAJORS"
+
+// wantedPostgreSQL returns what EnvMajors asks for.
+func wantedPostgreSQL(majors string) ([]postgreSQLWanted, error) {
+	if strings.TrimSpace(majors) == "" {
+		return postgreSQLRun, nil
+	}
+	var wanted []postgreSQLWanted
+	if strings.TrimSpace(majors) == "all" {
+		for major := oldestPostgreSQL; major <= newestPostgreSQL; major++ {
+			wanted = append(wanted, postgreSQLWanted{fmt.Sprintf("PostgreSQL %d", major), major, major})
+		}
+		return wanted, nil
+	}
+	for _, m := range strings.FieldsFunc(majors, func(r rune) bool { return r == ' ' || r == ',' }) {
+		major, err := strconv.Atoi(m)
+		if err != nil || major < oldestPostgreSQL || major > newestPostgreSQL {
+			return nil, fmt.Errorf("%s names %q: the supported majors are %d to %d", EnvMajors, m, oldestPostgreSQL, newestPostgreSQL)
+		}
+		wanted = append(wanted, postgreSQLWanted{fmt.Sprintf("PostgreSQL %d", major), major, major})
+	}
+	return wanted, nil
 }
 
 func (w postgreSQLWanted) fits(major int) bool { return major >= w.oldest && major <= w.newest }
