@@ -40,7 +40,7 @@ var mayImport = map[string][]string{
 }
 
 // public is what a user's program may import.
-var public = []string{"driver", "driver/postgres", "driver/sqlite", "guard", "lease", "lease/postgres", "lease/postgres/pgxlisten", "lease/redis", "lease/sqlite", "sqlgen"}
+var public = []string{"driver", "driver/postgres", "driver/sqlite", "guard", "lease", "lease/mysql", "lease/postgres", "lease/postgres/pgxlisten", "lease/redis", "lease/sqlite", "sqlgen"}
 
 // programs tells what a program may link that imports these packages and nothing
 // else of ours: modules by prefix, beside the standard library. Dependencies that
@@ -68,6 +68,7 @@ var programs = []struct {
 	{"leases in PostgreSQL", []string{"lease/postgres"}, nil},
 	{"notifications of PostgreSQL", []string{"lease/postgres/pgxlisten"}, []string{"github.com/jackc/", "golang.org/x/sync", "golang.org/x/text"}},
 	{"leases in SQLite", []string{"lease/sqlite"}, nil},
+	{"leases in MariaDB and MySQL", []string{"lease/mysql"}, nil},
 	{"leases in Redis", []string{"lease/redis"}, []string{"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys/cpu"}},
 	{"the conformance suite of stores", []string{"lease/leasetest"}, nil},
 }

@@ -198,10 +198,11 @@ BEGIN
 	IF p_wait IS NULL OR p_wait < 0 THEN
 		SIGNAL SQLSTATE 'SF003' SET MESSAGE_TEXT = 'sqlfence: invalid input: the wait is null or negative';
 	END IF;
-	-- MariaDB takes 0, but MySQL makes 1 of it, and NOWAIT is not for MariaDB's
-	-- procedures: so what is locked is skipped, and then looked for. An insert alone
-	-- may wait there, for the first acquire of the same resource.
-	SET SESSION innodb_lock_wait_timeout = LEAST(p_wait, 1000000);
+	-- The variable counts seconds, from 1 on: MySQL takes no 0, and MariaDB 10.11
+	-- with 0 answers SKIP LOCKED with error 1180. NOWAIT is not for MariaDB's
+	-- procedures. So not to wait means to skip what is locked, and then to look for
+	-- it. An insert alone may wait all the same, behind the first acquire.
+	SET SESSION innodb_lock_wait_timeout = LEAST(GREATEST(p_wait, 1), 1000000);
 
 	IF p_wait = 0 THEN
 		SELECT g.high_water, g.grant_id, g.advanced INTO o_mark, o_mark_grant, o_advanced
@@ -333,13 +334,14 @@ END
 --   p_reentry  what happens where the owner itself is the holder: 0 a new epoch,
 --              1 held, 2 the token is kept and the expiry moves
 --   p_grant    the grant to give: a random number other than 0, never used before
+--   p_least    a new grant's epoch is not below it, and a kept token neither
 --   p_own      whether it must be a transaction of its own
 --   outcome    ok, or held: holder and remaining tell by whom and for how long;
 --              nothing was written
 -- Times in the answer are microseconds, expires_at since 1970.
 CREATE PROCEDURE IF NOT EXISTS sqlfence_acquire(
 	IN p_resource VARBINARY(300), IN p_owner VARBINARY(300), IN p_ttl BIGINT, IN p_wait BIGINT,
-	IN p_reentry INT, IN p_grant BIGINT, IN p_own BOOLEAN
+	IN p_reentry INT, IN p_grant BIGINT, IN p_least BIGINT, IN p_own BOOLEAN
 )
 SQL SECURITY DEFINER MODIFIES SQL DATA
 BEGIN
@@ -357,8 +359,8 @@ BEGIN
 	CALL sqlfence_check_name(p_resource);
 	CALL sqlfence_check_name(p_owner);
 	IF p_ttl IS NULL OR p_ttl NOT BETWEEN 1000 AND 315576000000000 OR p_reentry IS NULL OR p_reentry NOT BETWEEN 0 AND 2
-			OR p_grant IS NULL OR p_grant = 0 THEN
-		SIGNAL SQLSTATE 'SF003' SET MESSAGE_TEXT = 'sqlfence: invalid input: TTL, reentry or grant';
+			OR p_grant IS NULL OR p_grant = 0 OR p_least IS NULL OR p_least < 0 THEN
+		SIGNAL SQLSTATE 'SF003' SET MESSAGE_TEXT = 'sqlfence: invalid input: TTL, reentry, grant or least epoch';
 	END IF;
 	CALL sqlfence_begin(p_own, v_own);
 
@@ -369,7 +371,7 @@ BEGIN
 	IF v_holder IS NOT NULL AND v_expires > v_now THEN
 		IF v_holder <> p_owner OR p_reentry = 1 THEN
 			SET v_outcome = 'held';
-		ELSEIF p_reentry = 2 THEN
+		ELSEIF p_reentry = 2 AND v_epoch >= p_least THEN
 			-- A renewal: it does not have to wait for the owner's own guarded writes.
 			CALL sqlfence_renew_one(v_own, p_resource, p_owner, v_epoch, v_grant, p_ttl,
 				v_outcome, v_new_expires, v_holder, v_top, v_mark);
@@ -393,9 +395,9 @@ BEGIN
 			SET v_outcome = 'held';
 		ELSE
 			SET v_new_expires = TIMESTAMPADD(MICROSECOND, p_ttl, v_now);
-			SET v_keep = v_mine AND p_reentry = 2 AND v_mark = v_epoch AND v_mark_grant = v_grant;
+			SET v_keep = v_mine AND p_reentry = 2 AND v_epoch >= p_least AND v_mark = v_epoch AND v_mark_grant = v_grant;
 			IF NOT v_keep THEN
-				SET v_top = GREATEST(v_epoch, v_mark, v_floor);
+				SET v_top = GREATEST(v_epoch, v_mark, v_floor, p_least - 1);
 				IF v_top = 9223372036854775807 THEN
 					SIGNAL SQLSTATE 'SF004' SET MESSAGE_TEXT = 'sqlfence: epochs exhausted';
 				END IF;
@@ -567,7 +569,7 @@ BEGIN
 	IF p_request IS NULL OR p_request = 0 OR p_next IS NULL OR p_next = 0 OR p_wait IS NULL OR p_wait < 0 THEN
 		SIGNAL SQLSTATE 'SF003' SET MESSAGE_TEXT = 'sqlfence: invalid input: request, grant or wait';
 	END IF;
-	SET SESSION innodb_lock_wait_timeout = LEAST(p_wait, 1000000);
+	SET SESSION innodb_lock_wait_timeout = LEAST(GREATEST(p_wait, 1), 1000000);
 	CALL sqlfence_begin(TRUE, v_own);
 	INSERT INTO sqlfence_abandoned (request, abandoned_at) VALUES (p_request, UTC_TIMESTAMP(6))
 	ON DUPLICATE KEY UPDATE abandoned_at = VALUES(abandoned_at);
