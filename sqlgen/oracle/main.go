@@ -10,7 +10,7 @@
 // the environment name. Servers are replayed on at the same time, one replay on
 // each.
 //
-//	go run . [-list] [-trees] [-postgres urls] [-mutate duration] [-seed n] [folder]
+//	go run . [-list] [-trees] [-postgres urls] [-mysql dsns] [-mutate duration] [-seed n] [folder]
 //
 // It ends with one line of counts and exits with 1 when anything was wrong or
 // missed, with 2 when it could not run.
@@ -35,6 +35,7 @@ var replays = []struct {
 	run               func(ctx context.Context, dsn string, statements []statement, total *tally) error
 }{
 	{"postgres", "SQLFENCE_TEST_POSTGRES", postgresReplays},
+	{"mysql", "SQLFENCE_TEST_MYSQL", mysqlReplays},
 }
 
 func main() {
@@ -87,6 +88,9 @@ func main() {
 	running.Wait()
 	for _, r := range onServers {
 		err = errors.Join(err, r.err)
+		total.statements += r.total.statements
+		total.spliced += r.total.spliced
+		total.refused += r.total.refused
 		total.wrong += r.total.wrong
 		total.missed += r.total.missed
 	}
