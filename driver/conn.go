@@ -88,7 +88,7 @@ func Raw(driverConn any) (driver.Conn, bool) {
 	if !ok {
 		return nil, false
 	}
-	c.session.databases = unasked
+	c.session.databases, c.session.unsure, c.session.commits = unasked, true, commitsUnasked
 	return c.raw, true
 }
 

@@ -67,6 +67,7 @@ type shared struct {
 	standard *sqlgen.Cache // for sessions with standard strings
 	verified atomic.Bool   // the schema was found to be there, and of our version
 	seen     seenTokens
+	place    atomic.Pointer[place] // MySQL: where the fence is; nil until that is known
 	// connect opens a bare connection to the same database.
 	connect func(context.Context) (driver.Conn, error)
 }
@@ -78,6 +79,19 @@ func newShared(c config, connect func(context.Context) (driver.Conn, error)) *sh
 		standard: sqlgen.NewCache(c.engine, sqlgen.StandardStrings()),
 		connect:  connect,
 	}
+}
+
+// begin reads off the name what can be.
+func (s *shared) begin(dataSourceName string) error {
+	if s.engine != sqlgen.MySQL || s.databaseOf == nil {
+		return nil
+	}
+	database, err := s.databaseOf(dataSourceName)
+	if err != nil {
+		return err
+	}
+	s.place.Store(placeAt(s.engine, database))
+	return nil
 }
 
 // nameConnector opens by name, for drivers without [driver.DriverContext].

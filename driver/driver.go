@@ -29,6 +29,7 @@ type Option func(*config)
 type config struct {
 	engine       sqlgen.Engine
 	policy       guard.Policy
+	databaseOf   func(dataSourceName string) (string, error)
 	checkAtBegin bool
 	bounds       *Bounds
 	boundArgs    []driver.NamedValue // of bounds; nil: none
@@ -62,7 +63,9 @@ func Wrap(parent driver.Driver, engine sqlgen.Engine, opts ...Option) driver.Dri
 }
 
 func newConfig(engine sqlgen.Engine, opts []Option) config {
-	if engine != sqlgen.PostgreSQL && engine != sqlgen.SQLite {
+	switch engine {
+	case sqlgen.PostgreSQL, sqlgen.SQLite, sqlgen.MySQL:
+	default:
 		panic(fmt.Sprintf("sqlfence: no fence for %s", engine))
 	}
 	c := config{engine: engine}
@@ -86,20 +89,27 @@ func (d *fenceDriver) Open(name string) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newConn(raw, newShared(d.config, nameConnector{name: name, driver: d.parent}.Connect))
+	sh := newShared(d.config, nameConnector{name: name, driver: d.parent}.Connect)
+	if err := sh.begin(name); err != nil {
+		_ = raw.Close() // the error is the cause
+		return nil, err
+	}
+	return newConn(raw, sh)
 }
 
 // OpenConnector implements [driver.DriverContext]. Where parent does not, the
 // connector opens by name, as database/sql does.
 func (d *fenceDriver) OpenConnector(name string) (driver.Connector, error) {
-	parent, ok := d.parent.(driver.DriverContext)
-	if !ok {
-		byName := nameConnector{name: name, driver: d.parent}
-		return &connector{parent: byName, driver: d, shared: newShared(d.config, byName.Connect)}, nil
+	var c driver.Connector = nameConnector{name: name, driver: d.parent}
+	if parent, ok := d.parent.(driver.DriverContext); ok {
+		var err error
+		if c, err = parent.OpenConnector(name); err != nil {
+			return nil, err
+		}
 	}
-	c, err := parent.OpenConnector(name)
-	if err != nil {
+	sh := newShared(d.config, c.Connect)
+	if err := sh.begin(name); err != nil {
 		return nil, err
 	}
-	return &connector{parent: c, driver: d, shared: newShared(d.config, c.Connect)}, nil
+	return &connector{parent: c, driver: d, shared: sh}, nil
 }

@@ -34,6 +34,7 @@ const rollbackTimeout = 5 * time.Second
 // failed returns what the error of a guarded statement means, and rolls the
 // transaction back if it is a refusal. Every other error is returned as it is.
 func (s *session) failed(ctx context.Context, err error, tokens []guard.Token) error {
+	s.unsure = s.unsure || s.engine == sqlgen.MySQL && err != driver.ErrSkip // a deadlock ends the transaction
 	if meaning := guard.FromServer(err, tokens); meaning != nil {
 		err = meaning
 	} else if s.engine == sqlgen.SQLite && strings.Contains(err.Error(), "no such table: "+sqliteFence) {
@@ -64,15 +65,15 @@ func (s *session) ask(ctx context.Context, tokens []guard.Token) error {
 	for i, v := range s.boxed {
 		args[i] = driver.NamedValue{Ordinal: i + 1, Value: v}
 	}
-	if s.engine != sqlgen.SQLite {
+	if s.engine == sqlgen.PostgreSQL {
 		return s.run(ctx, sqlgen.CheckSQL(s.engine, len(tokens)), args)
 	}
 	judged := make(map[string]error, len(tokens))
-	err := s.read(ctx, sqlgen.CheckSQL(s.engine, len(tokens)), args, func(row []driver.Value) error {
-		resource, ok1 := asString(row[0])
-		mark, ok2 := row[1].(int64)
-		grant, ok3 := row[2].(int64)
-		if !ok1 || !ok2 || !ok3 {
+	err := s.read(ctx, sqlgen.CheckSQL(s.engine, len(tokens), s.sqlOptions()...), args, func(row []driver.Value) error {
+		resource, ok := asString(row[0])
+		mark, err1 := asInt(row[1])
+		grant, err2 := asInt(row[2])
+		if !ok || err1 != nil || err2 != nil {
 			return fmt.Errorf("sqlfence: the mark reads as %T, %T, %T", row[0], row[1], row[2])
 		}
 		for _, t := range tokens {
@@ -150,13 +151,9 @@ func (s *session) verify(ctx context.Context, tokens []guard.Token) error {
 		}
 	}
 	var version int64
-	err := s.read(ctx, sqlgen.VersionSQL(s.engine), nil, func(row []driver.Value) error {
-		v, ok := row[0].(int64)
-		if !ok {
-			return fmt.Errorf("sqlfence: the version of the schema reads as %T", row[0])
-		}
-		version = v
-		return nil
+	err := s.read(ctx, sqlgen.VersionSQL(s.engine, s.sqlOptions()...), nil, func(row []driver.Value) (err error) {
+		version, err = asInt(row[0])
+		return err
 	})
 	switch {
 	case err != nil:
@@ -202,6 +199,18 @@ func (s *session) bracket(ctx context.Context, tokens []guard.Token) (*bracket, 
 		// the check and the statement.
 		if err := s.run(ctx, takeWriteLock, nil); err != nil {
 			return nil, b.end(ctx, err)
+		}
+	case s.engine == sqlgen.MySQL:
+		open, err := s.open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !open {
+			tx, err := s.begin(ctx, driver.TxOptions{})
+			if err != nil {
+				return nil, err
+			}
+			b.tx = tx
 		}
 	case !s.inTransaction():
 		tx, err := s.begin(ctx, driver.TxOptions{})

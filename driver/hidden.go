@@ -36,13 +36,10 @@ func (s *session) unmasked(ctx context.Context, d *late, err error) error {
 	for _, t := range d.tokens {
 		var mark, grant int64
 		readErr := asking.read(bounded, sqlgen.MarkSQL(s.engine), []driver.NamedValue{{Ordinal: 1, Value: t.Resource}}, func(row []driver.Value) error {
-			var ok1, ok2 bool
-			mark, ok1 = row[0].(int64)
-			grant, ok2 = row[1].(int64)
-			if !ok1 || !ok2 {
-				return errors.New("sqlfence: the mark is no number")
-			}
-			return nil
+			var err1, err2 error
+			mark, err1 = asInt(row[0])
+			grant, err2 = asInt(row[1])
+			return errors.Join(err1, err2)
 		})
 		if readErr != nil {
 			return err

@@ -58,7 +58,7 @@ func (s *session) advance(ctx context.Context, t guard.Token) error {
 	// What the transaction has done may be undone; and on these engines the mark
 	// moves in a transaction of its own. SQLite has one writer, which this is.
 	lasts := !s.inTransaction()
-	if !lasts && s.engine != sqlgen.SQLite {
+	if s.engine == sqlgen.MySQL || !lasts && s.engine == sqlgen.PostgreSQL {
 		raw, err := s.connect(ctx)
 		if err != nil {
 			return err
@@ -70,13 +70,10 @@ func (s *session) advance(ctx context.Context, t guard.Token) error {
 	err := in.read(ctx, sqlgen.AdvanceSQL(s.engine), []driver.NamedValue{
 		{Ordinal: 1, Value: t.Resource}, {Ordinal: 2, Value: t.Epoch}, {Ordinal: 3, Value: t.Grant},
 	}, func(row []driver.Value) error {
-		var ok1, ok2 bool
-		mark, ok1 = row[0].(int64)
-		grant, ok2 = row[1].(int64)
-		if !ok1 || !ok2 {
-			return errors.New("sqlfence: the mark is no number")
-		}
-		return nil
+		var err1, err2 error
+		mark, err1 = asInt(row[0])
+		grant, err2 = asInt(row[1])
+		return errors.Join(err1, err2)
 	})
 	if err != nil {
 		return s.meaning(onceOnly(err), []guard.Token{t})

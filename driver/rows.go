@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql/driver"
+	"errors"
 	"io"
 	"reflect"
 
@@ -38,6 +39,7 @@ type rows struct {
 	session *session
 	ctx     context.Context // of the query: Next and Close get none
 	raw     driver.Rows
+	after   driver.Stmt // closed with the rows, or nil
 	tokens  []guard.Token
 	late    bool // the check comes behind the row work
 	ask     bool // no row may mean that the fence refused; cleared when known
@@ -72,7 +74,7 @@ func (r *rows) advance(next func() error) error {
 	}
 	if r.ask {
 		r.ask = false
-		_ = r.raw.Close() // the rows are at their end; what a refusal rolls back must have none open
+		_ = r.closeRaw() // the rows are at their end; what a refusal rolls back must have none open
 		r.closed = true
 		if r.err = r.session.askAfter(r.ctx, r.tokens); r.err != nil {
 			return r.err
@@ -86,7 +88,7 @@ func (r *rows) advance(next func() error) error {
 func (r *rows) fail(err error) error {
 	if !r.closed {
 		r.closed = true
-		_ = r.raw.Close() // err is the cause
+		_ = r.closeRaw() // err is the cause
 	}
 	r.err = r.session.unmasked(r.ctx, &late{r.late, r.tokens}, r.session.failed(r.ctx, err, r.tokens))
 	if r.ask {
@@ -112,7 +114,7 @@ func (r *rows) Close() error {
 		unread = r.raw.Next(make([]driver.Value, len(r.raw.Columns()))) != nil || !r.returns
 	}
 	r.closed = true
-	closed := r.raw.Close()
+	closed := r.closeRaw()
 	if unread {
 		r.err = r.session.askAfter(r.ctx, r.tokens)
 	}
@@ -120,6 +122,14 @@ func (r *rows) Close() error {
 		return r.session.failed(r.ctx, closed, r.tokens)
 	}
 	return r.err
+}
+
+func (r *rows) closeRaw() error {
+	err := r.raw.Close()
+	if r.after != nil {
+		err = errors.Join(err, r.after.Close())
+	}
+	return err
 }
 
 // HasNextResultSet implements [driver.RowsNextResultSet].

@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -42,6 +43,9 @@ type session struct {
 
 	bounded bool // the open transaction has its bounds, as far as texts tell
 
+	unsure  bool    // MySQL: a transaction may have begun or ended
+	commits commits // MySQL: whether statements commit by themselves
+
 	databases databases // SQLite: whether other databases are attached
 
 	boxedFor []guard.Token  // the tokens whose arguments are in boxed
@@ -66,6 +70,7 @@ type decision struct {
 	way    way
 	plan   *sqlgen.Plan // nil where nobody asked
 	tokens []guard.Token
+	after  driver.Stmt // what direct has prepared, to be closed with the rows
 	text   string
 	args   []driver.NamedValue
 	lead   int    // of args, how many are options of the driver
@@ -153,6 +158,12 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 	if err := s.box(tokens); err != nil {
 		return d, err
 	}
+	if s.engine == sqlgen.MySQL {
+		if err := s.locate(ctx); err != nil {
+			return d, err
+		}
+		d.plan = s.plan(d.text) // it names the place
+	}
 	if err := s.verify(ctx, tokens); err != nil {
 		return d, err
 	}
@@ -178,6 +189,9 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 func (s *session) plan(text string) *sqlgen.Plan {
 	if s.native != nil && s.native.StandardStrings() {
 		return s.standard.Plan(text)
+	}
+	if p := s.place.Load(); p != nil {
+		return p.cache.Plan(text)
 	}
 	return s.cache.Plan(text)
 }
@@ -261,7 +275,7 @@ func (s *session) inTransaction() bool {
 	if s.native != nil {
 		return s.native.InTransaction()
 	}
-	return s.tx != nil || s.textual
+	return s.tx != nil || s.textual || s.commits == commitsNever
 }
 
 // exec executes a statement that may concern the fence.
@@ -320,7 +334,7 @@ func (s *session) query(ctx context.Context, t target, text string, args []drive
 		if err != nil {
 			return nil, s.interrupted(ctx, d, s.unmasked(ctx, d.late(), s.failed(ctx, err, d.tokens)))
 		}
-		return newRows(&rows{session: s, ctx: ctx, raw: raw, tokens: d.tokens, late: d.plan.ChecksLate(), ask: d.plan.AskOnZero(), returns: d.plan.Returns()}), nil
+		return newRows(&rows{session: s, ctx: ctx, raw: raw, after: d.after, tokens: d.tokens, late: d.plan.ChecksLate(), ask: d.plan.AskOnZero(), returns: d.plan.Returns()}), nil
 	case checked:
 		b, err := s.bracket(ctx, d.tokens)
 		if err != nil {
@@ -328,13 +342,16 @@ func (s *session) query(ctx context.Context, t target, text string, args []drive
 		}
 		raw, err := t.query(ctx, d, 0, d.args)
 		if err == nil && !b.open() {
-			return newRows(&rows{session: s, ctx: ctx, raw: raw, tokens: d.tokens}), nil
+			return newRows(&rows{session: s, ctx: ctx, raw: raw, after: d.after, tokens: d.tokens}), nil
 		}
 		// The bracket is closed before a row is handed out: rows that were
 		// read before a failing commit would have been lies.
 		var read *readRows
 		if err == nil {
 			read, err = readAll(raw)
+			if d.after != nil {
+				err = errors.Join(err, d.after.Close())
+			}
 		}
 		if err = b.end(ctx, err); err != nil {
 			return nil, err
@@ -397,11 +414,12 @@ func (s *session) ConnPing(ctx context.Context, raw driver.Pinger) error {
 	return raw.Ping(ctx)
 }
 
-// guarded returns the arguments of a spliced statement: the caller's, and after
-// them three for each token.
+// guarded returns the arguments of a spliced statement: the caller's, and among or
+// behind them three for each token.
 func (s *session) guarded(d *decision, exec bool) []driver.NamedValue {
 	values := len(d.args) - d.lead
-	args := make([]driver.NamedValue, len(d.args), len(d.args)+1+len(s.boxed))
+	at := d.lead + d.plan.At
+	args := make([]driver.NamedValue, at, len(d.args)+1+len(s.boxed))
 	copy(args, d.args)
 	if values == 0 && exec && s.native != nil {
 		if option, ok := s.native.Unprepared(); ok {
@@ -410,6 +428,10 @@ func (s *session) guarded(d *decision, exec bool) []driver.NamedValue {
 	}
 	for _, v := range s.boxed {
 		args = append(args, driver.NamedValue{Ordinal: len(args) + 1, Value: v})
+	}
+	for _, a := range d.args[at:] {
+		a.Ordinal = len(args) + 1
+		args = append(args, a)
 	}
 	return args
 }
@@ -471,11 +493,49 @@ func (s *session) resolve(ctx context.Context, d *decision, query bool) error {
 type direct session
 
 func (c *direct) exec(ctx context.Context, d *decision, tokens int, args []driver.NamedValue) (driver.Result, error) {
-	return execOn(ctx, c.raw, d.textFor(tokens), args)
+	res, err := execOn(ctx, c.raw, d.textFor(tokens), args)
+	if err == nil || d.way == plain || !(*session)(c).inline(err) {
+		return res, err
+	}
+	stmt, err := (*session)(c).prepare(ctx, d.textFor(tokens))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = stmt.Close() }() // the statement has been executed
+	if err := fitting(stmt, args); err != nil {
+		return nil, err
+	}
+	return execStmt(ctx, stmt, args)
 }
 
 func (c *direct) query(ctx context.Context, d *decision, tokens int, args []driver.NamedValue) (driver.Rows, error) {
-	return queryOn(ctx, c.raw, d.textFor(tokens), args)
+	rows, err := queryOn(ctx, c.raw, d.textFor(tokens), args)
+	if err == nil || d.way == plain || !(*session)(c).inline(err) {
+		return rows, err
+	}
+	stmt, err := (*session)(c).prepare(ctx, d.textFor(tokens))
+	if err != nil {
+		return nil, err
+	}
+	if err := fitting(stmt, args); err != nil {
+		_ = stmt.Close() // err is the cause
+		return nil, err
+	}
+	rows, err = queryStmt(ctx, stmt, args)
+	if err != nil {
+		_ = stmt.Close() // err is the cause
+		return nil, err
+	}
+	d.after = stmt
+	return rows, nil
+}
+
+// fitting says what database/sql says of arguments that are too many or too few.
+func fitting(stmt driver.Stmt, args []driver.NamedValue) error {
+	if n := stmt.NumInput(); n >= 0 && n != len(args) {
+		return fmt.Errorf("sql: expected %d arguments, got %d", n, len(args))
+	}
+	return nil
 }
 
 func (d *decision) textFor(tokens int) string {

@@ -87,7 +87,7 @@ func (s *session) reset() error {
 	if s.broken {
 		return driver.ErrBadConn
 	}
-	if s.refused != nil && s.native != nil {
+	if s.refused != nil && (s.native != nil || s.engine == sqlgen.MySQL) {
 		// A transaction was begun by text and left open. The driver, had the
 		// fence not rolled it back, would now give the connection up.
 		return driver.ErrBadConn
@@ -107,6 +107,8 @@ func (s *session) refuse(ctx context.Context, err error) {
 		if s.tx.Rollback() != nil && !s.idle(ctx) {
 			s.broken = true
 		}
+	case s.engine == sqlgen.MySQL:
+		s.refuseOnMySQL(ctx, err)
 	case s.engine == sqlgen.SQLite:
 		// Only SQLite knows whether a transaction is open; outside, this fails.
 		if s.finally(ctx, "ROLLBACK") == nil {
@@ -178,6 +180,9 @@ func (s *session) track(d *decision, err error) {
 	case sqlgen.KindCommit, sqlgen.KindRollback, sqlgen.KindRollbackTo, sqlgen.KindPrepareTx,
 		sqlgen.KindSession, sqlgen.KindSeveral, sqlgen.KindUnknown:
 		s.bounded = false // undone, or another's, or set otherwise
+	}
+	if s.engine == sqlgen.MySQL {
+		s.doubt(d.plan, err)
 	}
 	chain := strings.Contains(strings.ToUpper(d.text), "CHAIN")
 	switch d.plan.Kind {

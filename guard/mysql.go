@@ -209,3 +209,10 @@ func checkMySQL(ctx context.Context, q Querier) error {
 	}
 	return err
 }
+
+// ServerNumber returns the number of the error of MariaDB or MySQL in the chain of
+// err, 0 where there is none.
+func ServerNumber(err error) int {
+	number, _, _ := mysqlError(err)
+	return number
+}

@@ -40,7 +40,7 @@ var mayImport = map[string][]string{
 }
 
 // public is what a user's program may import.
-var public = []string{"driver", "driver/postgres", "driver/sqlite", "guard", "lease", "lease/mysql", "lease/postgres", "lease/postgres/pgxlisten", "lease/redis", "lease/sqlite", "sqlgen"}
+var public = []string{"driver", "driver/mysql", "driver/postgres", "driver/sqlite", "guard", "lease", "lease/mysql", "lease/postgres", "lease/postgres/pgxlisten", "lease/redis", "lease/sqlite", "sqlgen"}
 
 // programs tells what a program may link that imports these packages and nothing
 // else of ours: modules by prefix, beside the standard library. Dependencies that
@@ -63,6 +63,10 @@ var programs = []struct {
 			"github.com/dustin/go-humanize", "github.com/google/uuid", "github.com/mattn/go-isatty",
 			"github.com/ncruces/go-strftime", "github.com/remyoudompheng/bigfft", "golang.org/x/sys",
 		},
+	},
+	{
+		"MySQL and MariaDB", []string{"driver/mysql", "guard"},
+		[]string{"github.com/ngrok/sqlmw", "github.com/go-sql-driver/mysql", "filippo.io/edwards25519"},
 	},
 	// A store brings no driver: it takes whatever *sql.DB it is given.
 	{"leases in PostgreSQL", []string{"lease/postgres"}, nil},

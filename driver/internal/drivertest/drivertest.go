@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -71,11 +72,16 @@ func (w *World) In(t *testing.T) *World {
 
 // SQL writes the text's $1 as the engine's own placeholders.
 func (w *World) SQL(text string) string {
-	if w.Engine.Engine == sqlgen.SQLite {
+	switch w.Engine.Engine {
+	case sqlgen.SQLite:
 		return strings.ReplaceAll(text, "$", "?")
+	case sqlgen.MySQL:
+		return numbered.ReplaceAllString(text, "?")
 	}
 	return text
 }
+
+var numbered = regexp.MustCompile(`\$[0-9]`)
 
 // Must executes a text that has to succeed.
 func (w *World) Must(db interface {
@@ -199,6 +205,30 @@ var kinds = []kind{
 	{name: "upsert, insert branch (D25)", text: `INSERT INTO d (id, v) VALUES (4, 'four') ON CONFLICT (id) DO UPDATE SET v = excluded.v`},
 	{name: "upsert, update branch (D25)", text: `INSERT INTO d (id, v) VALUES (1, 'neu') ON CONFLICT (id) DO UPDATE SET v = excluded.v`},
 	{name: "upsert that does nothing (D25)", text: `INSERT INTO d (id, v) VALUES (1, 'neu') ON CONFLICT (id) DO NOTHING`, none: true},
+}
+
+// kindsOf returns the kinds of writes of the engine.
+func kindsOf(e sqlgen.Engine) []kind {
+	if e == sqlgen.MySQL {
+		return mysqlKinds
+	}
+	return kinds
+}
+
+// returning is a write of a row that returns its id.
+func (w *World) returning(id int) string {
+	if w.Engine.Engine == sqlgen.MySQL {
+		return fmt.Sprintf(`DELETE FROM d WHERE id = %d RETURNING id`, id)
+	}
+	return fmt.Sprintf(`UPDATE d SET v = 'x' WHERE id = %d RETURNING id`, id)
+}
+
+// plus adds a clause of RETURNING to an UPDATE, where there is such a thing.
+func (w *World) plus(update, clause string) string {
+	if w.Engine.Engine == sqlgen.MySQL {
+		return update
+	}
+	return update + clause
 }
 
 // outcome is what a program sees of a statement, and what the statement does.
@@ -353,7 +383,7 @@ func EveryKind(t *testing.T, e Engine) {
 	w.Bare.SetMaxOpenConns(1)
 	for _, r := range roads {
 		t.Run(r.name, func(t *testing.T) {
-			for _, k := range kinds {
+			for _, k := range kindsOf(e.Engine) {
 				if k.returning && !r.query {
 					continue // below, in ExecReturning
 				}
@@ -406,7 +436,7 @@ func EveryKind(t *testing.T, e Engine) {
 	}
 	t.Run("Exec of a statement with RETURNING", func(t *testing.T) {
 		w := w.In(t)
-		for _, k := range kinds {
+		for _, k := range kindsOf(e.Engine) {
 			if !k.returning {
 				continue
 			}
@@ -427,7 +457,7 @@ func EveryKind(t *testing.T, e Engine) {
 	})
 	t.Run("rows closed unread", func(t *testing.T) {
 		w := w.In(t)
-		for _, k := range kinds {
+		for _, k := range kindsOf(e.Engine) {
 			if !k.returning {
 				continue
 			}
@@ -454,12 +484,12 @@ func EveryKind(t *testing.T, e Engine) {
 		w.Reset()
 		var id int
 		ctx := w.With(Stale)
-		err := w.Fenced.QueryRowContext(ctx, `UPDATE d SET v = 'x' WHERE id = 1 RETURNING id`).Scan(&id)
+		err := w.Fenced.QueryRowContext(ctx, w.returning(1)).Scan(&id)
 		w.Want("stale", err, guard.ErrFenced)
 		if errors.Is(err, sql.ErrNoRows) {
 			t.Errorf("a refusal is %v", err)
 		}
-		err = w.Fenced.QueryRowContext(w.With(Current), `UPDATE d SET v = 'x' WHERE id = 999 RETURNING id`).Scan(&id)
+		err = w.Fenced.QueryRowContext(w.With(Current), w.returning(999)).Scan(&id)
 		w.Want("valid, no row", err, sql.ErrNoRows)
 	})
 }

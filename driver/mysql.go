@@ -1,0 +1,182 @@
+package driver
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/sqlgen"
+)
+
+// What MySQL and MariaDB do not tell of a connection, and other drivers know, is
+// asked here: in which database the fence is, and whether a transaction is open.
+
+// FenceDatabase tells how to read off a data source name in which database the
+// connections begin, which is where their fence is (MySQL and MariaDB): the text of
+// every check names it, so that USE does not move the fence. Without this option,
+// and for connectors, it is asked on a connection opened for the question, at the
+// first guarded write. Other engines ignore it.
+func FenceDatabase(of func(dataSourceName string) (string, error)) Option {
+	return func(c *config) { c.databaseOf = of }
+}
+
+// place is where the fence of a connector is, and the plans of texts for there.
+type place struct {
+	name    string
+	options []sqlgen.Option
+	cache   *sqlgen.Cache
+}
+
+func placeAt(engine sqlgen.Engine, name string) *place {
+	options := []sqlgen.Option{sqlgen.Database(name)}
+	return &place{name: name, options: options, cache: sqlgen.NewCache(engine, options...)}
+}
+
+// locate finds out where the fence is.
+func (s *session) locate(ctx context.Context) error {
+	if s.engine != sqlgen.MySQL {
+		return nil
+	}
+	p := s.place.Load()
+	if p == nil {
+		raw, err := s.connect(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = raw.Close() }() // it has said what it had to say
+		name := ""
+		asking := &session{raw: raw, shared: s.shared}
+		err = asking.read(ctx, "SELECT DATABASE()", nil, func(row []driver.Value) error {
+			name, _ = asString(row[0]) // NULL: none
+			return nil
+		})
+		if err != nil {
+			return onceOnly(err)
+		}
+		p = placeAt(s.engine, name)
+		s.place.Store(p)
+	}
+	if p.name == "" {
+		return &guard.SetupError{
+			Problem: "the connection begins in no database, and the fence is in the one that it begins in",
+			Remedy:  "name it in the data source name",
+		}
+	}
+	return nil
+}
+
+// sqlOptions returns what is known of the sessions, for sqlgen.
+func (s *shared) sqlOptions() []sqlgen.Option {
+	if p := s.place.Load(); p != nil {
+		return p.options
+	}
+	return nil
+}
+
+// commits is what is known of autocommit.
+type commits uint8
+
+const (
+	commitsUnasked commits = iota
+	commitsItself          // each statement outside of a transaction
+	commitsNever           // a transaction is always open
+)
+
+// doubt notes that a transaction may have begun or ended.
+func (s *session) doubt(p *sqlgen.Plan, err error) {
+	switch p.Kind {
+	case sqlgen.KindRead, sqlgen.KindInsert, sqlgen.KindUpdate, sqlgen.KindDelete, sqlgen.KindSavepoint, sqlgen.KindRelease, sqlgen.KindRollbackTo:
+		s.unsure = s.unsure || err != nil || p.Commits
+	case sqlgen.KindBegin:
+		s.unsure = err != nil
+	case sqlgen.KindCommit, sqlgen.KindRollback, sqlgen.KindPrepareTx, sqlgen.KindSession, sqlgen.KindEmpty:
+		s.unsure = true // completion_type may have begun another
+	default:
+		s.unsure, s.commits = true, commitsUnasked
+	}
+}
+
+// open reports whether a transaction is open on MySQL or MariaDB, which is asked
+// where there is a doubt: a deadlock ends one, and so does every definition; and
+// to begin one in another would commit that.
+func (s *session) open(ctx context.Context) (bool, error) {
+	if s.commits == commitsUnasked {
+		var on int64
+		err := s.read(ctx, "SELECT @@SESSION.autocommit", nil, func(row []driver.Value) (err error) {
+			on, err = asInt(row[0])
+			return err
+		})
+		if err != nil {
+			return false, err
+		}
+		s.commits = commitsItself
+		if on == 0 {
+			s.commits = commitsNever
+		}
+	}
+	if s.commits == commitsNever {
+		return true, nil // at the latest from the next statement on
+	}
+	if s.tx == nil && !s.textual && !s.unsure {
+		return false, nil
+	}
+	// The one question that both families answer. It is about the next
+	// transaction, which will be one that writes, and outside of one only.
+	const inTransaction = 1568
+	err := s.run(ctx, "SET TRANSACTION READ WRITE", nil)
+	if err != nil && guard.ServerNumber(err) != inTransaction {
+		return false, err
+	}
+	s.textual = s.tx == nil && err != nil
+	s.unsure = s.tx != nil
+	return err != nil, nil
+}
+
+// refuseOnMySQL ends the transaction, if there is one, for refuse. A transaction of
+// XA takes no ROLLBACK: the connection is given up, and that ends it.
+func (s *session) refuseOnMySQL(ctx context.Context, err error) {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	open, askErr := s.open(bounded)
+	if askErr != nil {
+		s.broken = true
+		return
+	}
+	if !open {
+		return
+	}
+	// NO CHAIN: completion_type may say otherwise.
+	if s.run(bounded, "ROLLBACK AND NO CHAIN NO RELEASE", nil) != nil {
+		s.broken = true
+	}
+	s.refused = err
+}
+
+// asInt returns the number in a column: servers of this family send it as text
+// where nothing was prepared.
+func asInt(v driver.Value) (int64, error) {
+	switch v := v.(type) {
+	case int64:
+		return v, nil
+	case []byte:
+		return strconv.ParseInt(string(v), 10, 64)
+	case string:
+		return strconv.ParseInt(v, 10, 64)
+	}
+	return 0, fmt.Errorf("sqlfence: a number reads as %T", v)
+}
+
+// inline reports whether a guarded statement that the driver wants prepared is
+// prepared here: database/sql would prepare the bare text first, for nothing. A
+// driver that checks its values by the connection has checked them by now as the
+// statement would.
+func (s *session) inline(err error) bool {
+	if !errors.Is(err, driver.ErrSkip) {
+		return false
+	}
+	_, checks := s.raw.(driver.NamedValueChecker)
+	return checks
+}
