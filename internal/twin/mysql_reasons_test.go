@@ -62,7 +62,7 @@ func TestMySQLAWhereWouldLetAnAggregateWrite(t *testing.T) {
 // TestMySQLStrictModeDecidesOnNullInOneRow is the one known difference between
 // a guarded write and the bare one: where sql_mode is not strict, NULL for a NOT
 // NULL column is an error in VALUES of one row, and behind SELECT the column's
-// implicit default. docs/COMPATIBILITY.md says so.
+// implicit default. docs/STATEMENTS.md says so.
 func TestMySQLStrictModeDecidesOnNullInOneRow(t *testing.T) {
 	eachMariaDB(t, func(t *testing.T, tw *mysqlTwin) {
 		const text = `INSERT INTO c VALUES (50, NULL)`
@@ -94,7 +94,7 @@ func TestMySQLTemporaryTableCannotStandInForTheFence(t *testing.T) {
 		}
 		stale, valid := []any{"job", int64(6), int64(60)}, []any{"job", int64(7), int64(70)}
 		for _, shadow := range []string{
-			`CREATE TEMPORARY TABLE sqlfence_fences SELECT 'job' AS resource, 6 AS high_water, 60 AS grant_id`, // of the base table: hides nothing from the view
+			`CREATE TEMPORARY TABLE sqlfence_fences SELECT 'job' AS resource, 6 AS high_water, 60 AS grant_id, 0 AS advanced`, // of the base table: hides nothing from the view
 			`CREATE TEMPORARY TABLE sqlfence_guard SELECT 'job' AS resource, 6 AS high_water, 60 AS grant_id, CURRENT_TIMESTAMP(6) AS at`,
 		} {
 			tw.must(shadow)

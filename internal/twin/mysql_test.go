@@ -52,13 +52,6 @@ var mariaTwinSchema = []string{
 	"INSERT INTO period VALUES (1, 'x', '2020-01-01', '2021-01-01'), (2, 'y', '2020-06-01', '2022-01-01')",
 }
 
-// mysqlFence is the fence as far as the guard reads it.
-var mysqlFence = []string{
-	"CREATE TABLE sqlfence_fences (resource VARBINARY(255) PRIMARY KEY, high_water BIGINT NOT NULL, grant_id BIGINT NOT NULL) ENGINE = InnoDB",
-	"CREATE SQL SECURITY DEFINER VIEW sqlfence_guard AS SELECT resource, high_water, grant_id, CURRENT_TIMESTAMP(6) AS at FROM sqlfence_fences",
-	"INSERT INTO sqlfence_fences (resource, high_water, grant_id) VALUES ('job', 7, 70), ('other', 3, 30)",
-}
-
 // mysqlTwin runs statements in transactions that are rolled back, so that all
 // of them meet the same tables; the counters of AUTO_INCREMENT go on, on each
 // twin alike.
@@ -85,7 +78,8 @@ func newMySQLTwin(t *testing.T, server testserver.Server, parameters string) *my
 	}
 	t.Cleanup(func() { conn.Close(); db.Close() })
 	tw := &mysqlTwin{t: t, conn: conn, name: config.DBName}
-	texts := slices.Concat(mysqlTwinSchema, mysqlFence)
+	texts := slices.Concat(mysqlTwinSchema, strings.Split(strings.TrimSuffix(sqlgen.Schema(sqlgen.MySQL), "\n;\n"), "\n;\n"),
+		[]string{"INSERT INTO sqlfence_fences (resource, high_water, grant_id) VALUES ('job', 7, 70), ('other', 3, 30)"})
 	if server.Engine == "MariaDB" {
 		texts = append(texts, mariaTwinSchema...)
 	}

@@ -79,7 +79,7 @@ func mysqlReplays(ctx context.Context, dsn string, statements []statement, total
 	return nil
 }
 
-// openMySQLReplay makes a fence, as far as the guard reads it, with one mark.
+// openMySQLReplay makes a fence with one mark.
 func openMySQLReplay(ctx context.Context, dsn string, total *tally) (*mysqlReplay, error) {
 	conn, err := connectMySQL(ctx, dsn)
 	if err != nil {
@@ -96,10 +96,9 @@ func openMySQLReplay(ctx context.Context, dsn string, total *tally) (*mysqlRepla
 	if strings.Contains(r.version, "MariaDB") {
 		bounds = []string{"SET SESSION max_statement_time = 5", "SET SESSION enforce_storage_engine = InnoDB"}
 	}
-	err = r.must(append(bounds, "DROP DATABASE IF EXISTS "+r.fence, "CREATE DATABASE "+r.fence, "USE "+r.fence,
-		"CREATE TABLE sqlfence_fences (resource VARBINARY(255) PRIMARY KEY, high_water BIGINT NOT NULL, grant_id BIGINT NOT NULL) ENGINE = InnoDB",
-		"CREATE SQL SECURITY DEFINER VIEW sqlfence_guard AS SELECT resource, high_water, grant_id, CURRENT_TIMESTAMP(6) AS at FROM sqlfence_fences",
-		"INSERT INTO sqlfence_fences VALUES ('"+replayResource+"', 5, 7)")...)
+	texts := append(bounds, "DROP DATABASE IF EXISTS "+r.fence, "CREATE DATABASE "+r.fence, "USE "+r.fence)
+	texts = append(texts, strings.Split(strings.TrimSuffix(sqlgen.Schema(sqlgen.MySQL), "\n;\n"), "\n;\n")...)
+	err = r.must(append(texts, "INSERT INTO sqlfence_fences (resource, high_water, grant_id) VALUES ('"+replayResource+"', 5, 7)")...)
 	if err != nil {
 		return nil, errors.Join(err, r.close())
 	}
@@ -274,7 +273,7 @@ func (r *mysqlReplay) reads(text string, args []driver.Value, report func(bool, 
 // behindCheck executes what is checked first: it must leave the transaction of
 // the check open.
 func (r *mysqlReplay) behindCheck(text string, args []driver.Value, report func(bool, string, string, ...any)) error {
-	if err := r.must("BEGIN", "INSERT INTO "+r.fence+".sqlfence_fences VALUES ('canary', 1, 1)"); err != nil {
+	if err := r.must("BEGIN", "INSERT INTO "+r.fence+".sqlfence_fences (resource, high_water, grant_id) VALUES ('canary', 1, 1)"); err != nil {
 		return err
 	}
 	if _, err := r.run(text, args, false); err != nil {
