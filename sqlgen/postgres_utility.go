@@ -174,7 +174,7 @@ func (w *walker) postgresCopy(i, hi int) outcome {
 			return pass(KindRead, "COPY")
 		}
 	}
-	if from && !(i+1 < hi && w.tokens[i+1].kind == tokenString || w.spells(i+1, "program")) {
+	if i++; from && !(i < hi && (w.tokens[i].kind == tokenString || w.spells(i, "program"))) {
 		return refuse(KindOtherWrite, "COPY", "its rows do not come with it, and database/sql has no way to send them",
 			"send INSERTs; or copy on the raw connection in a transaction, after guard.Fence.Check").on(o.tables...)
 	}

@@ -105,6 +105,8 @@ func TestPostgreSQLFailsClosed(t *testing.T) {
 		{"COPY of no table", `COPY 1 TO STDOUT`, "not understood"},
 		{"COPY of a query to nowhere", `COPY (SELECT 1) FROM STDIN`, "not understood"},
 		{"COPY of nothing", `COPY`, "not understood"},
+		{"COPY from nowhere", `COPY d FROM`, "do not come with it"},
+		{"COPY to nowhere", `COPY 1 TO`, "not understood"},
 		{"CREATE alone", `CREATE`, "nothing behind"},
 		{"a body that ends, and a COMMIT", `CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; END; COMMIT; DELETE FROM d`, "guarded as one"},
 		{"a body that is none", `CREATE FUNCTION f() RETURNS int AS begin atomic; COMMIT; DELETE FROM d; END`, "guarded as one"},

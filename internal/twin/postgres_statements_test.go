@@ -1,5 +1,10 @@
 package twin_test
 
+import (
+	"fmt"
+	"strings"
+)
+
 func postgresTwinStatements() []twinStatement {
 	var all []twinStatement
 	add := func(texts ...string) {
@@ -83,6 +88,22 @@ func postgresTwinStatements() []twinStatement {
 	with(`INSERT INTO d (id, v) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET v = $3 WHERE d.id = $1`, "1", "new", "upserted")
 	with(`INSERT INTO e SELECT $1, $2 FROM generate_series(1, $3::int)`, "4", "gen", "3")
 	with(`INSERT INTO e (a, b) VALUES ($10::int, $9), ($8::int, $7), ($6::int, $5), ($4::int, $3), ($2::int, $1)`, "a", "1", "b", "2", "c", "3", "d", "4", "e", "5")
+	// CASES D24: a bulk of 1,000 rows of 20 columns, whose types the server finds.
+	row, values := strings.Repeat("$%d, ", 19)+"$%d", []any{"1", "text", "2.50", `{"k": [1]}`, "{a,NULL}", "12345678-1234-1234-1234-123456789012", "2024-01-01 00:00:00+00", "green", null, "f"}
+	var bulk []string
+	var args []any
+	for range 1000 {
+		numbers := make([]any, 20)
+		for i := range numbers {
+			numbers[i] = len(args) + 1
+			args = append(args, values[i%10])
+		}
+		bulk = append(bulk, "("+fmt.Sprintf(row, numbers...)+")")
+	}
+	with(`INSERT INTO wide VALUES `+strings.Join(bulk, ", "), args...)
+	// CASES D27: what looks like a parameter and is none.
+	with(`UPDATE d SET v = 'a $2 ?' || $$ lit $1 $$ || E'\'?' || $a$ $3 $a$ /* $9 ? */ || $1 WHERE k = $2 AND j ? 'k' -- $7`, "x", "one")
+	with(`UPDATE d SET v = $10::text || $1 || $9 WHERE id = $2::int AND $3 = $3 AND $4::text = $4 AND ($5 || $6 || $7 || $8) IS NOT NULL`, "1", "1", "3", "4", "5", "6", "7", "8", "9", "10")
 	after(`INSERT INTO always (v) VALUES ('abc')`, `UPDATE always SET v = 'abcd' RETURNING twice`)
 
 	// writes inside WITH

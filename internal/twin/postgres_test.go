@@ -53,6 +53,8 @@ CREATE RULE rv_del AS ON DELETE TO rv DO INSTEAD DELETE FROM e WHERE a = old.a;
 CREATE TABLE told (a int); CREATE RULE told_also AS ON INSERT TO told DO ALSO NOTIFY told;
 CREATE TABLE "where" ("set" int, "update" text); INSERT INTO "where" VALUES (1, 'a');
 CREATE TABLE words (values int, current int, "end" int, insert int, merge int); INSERT INTO words VALUES (1, 2, 3, 4, 5);
+CREATE TABLE wide (a1 int, a2 text, a3 numeric(8,2), a4 jsonb, a5 text[], a6 uuid, a7 timestamptz, a8 color, a9 bytea, a10 bool,
+	b1 int, b2 text, b3 numeric(8,2), b4 jsonb, b5 text[], b6 uuid, b7 timestamptz, b8 color, b9 bytea, b10 bool);
 CREATE TABLE sqlfence_k (ok bool); INSERT INTO sqlfence_k VALUES (false);
 `
 
