@@ -47,6 +47,8 @@ type session struct {
 	commits commits // MySQL: whether statements commit by themselves
 
 	databases databases // SQLite: whether other databases are attached
+	fileAsked bool      // SQLite: for file
+	file      string    // SQLite: the file of main, "" where there is none
 
 	boxedFor []guard.Token  // the tokens whose arguments are in boxed
 	boxed    []driver.Value // resource, epoch, grant of each
@@ -164,6 +166,7 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 		}
 		d.plan = s.plan(d.text) // it names the place
 	}
+	s.pass(ctx, tokens)
 	if err := s.verify(ctx, tokens); err != nil {
 		return d, err
 	}

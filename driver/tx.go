@@ -18,6 +18,7 @@ func (s *session) ConnBeginTx(ctx context.Context, _ driver.ConnBeginTx, opts dr
 	if s.broken {
 		return ctx, nil, driver.ErrBadConn
 	}
+	s.pass(ctx, guard.Tokens(ctx))
 	tx, err := s.begin(ctx, opts)
 	if err != nil {
 		return ctx, nil, err

@@ -25,13 +25,14 @@ const module = "github.com/sqlfence/sqlfence"
 var mayImport = map[string][]string{
 	"sqlgen":             {},
 	"guard":              {"sqlgen"},
-	"driver":             {"guard", "sqlgen", "driver/internal/native"},
+	"driver":             {"guard", "sqlgen", "driver/internal/native", "internal/door"},
 	"driver/internal/*":  {"guard", "sqlgen"},
 	"driver/*":           {"driver", "driver/internal/native", "guard", "sqlgen"},
 	"lease":              {"guard", "sqlgen"},
 	"lease/internal/*":   {},
 	"lease/postgres/*":   {"lease/postgres"},
-	"lease/*":            {"lease", "lease/internal/listen", "guard", "sqlgen"},
+	"lease/*":            {"lease", "lease/internal/listen", "internal/door", "guard", "sqlgen"},
+	"internal/door":      {}, // between driver and lease on SQLite
 	"internal/*":         {}, // for tests; only tests import it
 	"internal/fencetest": {"guard", "sqlgen"},
 	"internal/cmd/*":     {"internal/testserver"},

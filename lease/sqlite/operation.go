@@ -132,14 +132,17 @@ func (w *waiter) own(ctx, bounded context.Context, conn *sql.Conn) (err error) {
 	if err != nil {
 		return w.outcome(ctx, bounded, err)
 	}
+	defer w.open()
 	for {
 		err := w.attempt(ctx, bounded, conn)
 		if err == nil || !isBusy(err) {
 			return w.outcome(ctx, bounded, err)
 		}
 		w.busy = err
-		if !w.pause(ctx) {
-			return w.blocked(ctx, err)
+		for again := false; !again; again = w.atDoor(ctx, bounded, conn) {
+			if !w.pause(ctx) {
+				return w.blocked(ctx, err)
+			}
 		}
 	}
 }
@@ -287,6 +290,7 @@ type waiter struct {
 	op    operation
 	start time.Time
 	busy  error // the last refusal, if the lock was not had at first
+	turn  turn  // at the door
 }
 
 // pause waits a moment; it returns false when the bound or ctx has ended.
