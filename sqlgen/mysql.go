@@ -26,6 +26,9 @@ const maxMySQLParams = 65535
 // every other table, also one that is named with its database; one that hides
 // the view does not know the time of this statement, and holds no row.
 func appendMySQLGuard(b []byte, p *Plan, n int) []byte {
+	if isIdent(b[len(b)-1]) { // WHERE(a)
+		b = append(b, ' ')
+	}
 	for i := range n {
 		if i > 0 {
 			b = append(b, " AND "...)

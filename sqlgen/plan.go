@@ -168,9 +168,6 @@ func (p *Plan) splice(n int) string {
 		case editWhere:
 			b = p.rules.guard(append(b, " WHERE "...), p, n)
 		case editWhereOpen:
-			if isIdent(b[len(b)-1]) { // WHERE(a)
-				b = append(b, ' ')
-			}
 			b = append(p.rules.guard(b, p, n), " AND ("...)
 		case editClose:
 			b = append(b, ')')
