@@ -1,6 +1,7 @@
 package repertoire
 
 import (
+	"context"
 	"database/sql"
 	"testing"
 
@@ -50,6 +51,16 @@ var SQLite = Engine{
 			})
 		})
 	},
+}
+
+// Fenced calls fn, on every server of the engine, with an empty database that has
+// the fence, and with contexts that carry a stale token and a valid one.
+func (e Engine) Fenced(t *testing.T, fn func(t *testing.T, dsn string, staleCtx, validCtx context.Context)) {
+	e.each(t, func(t *testing.T, database func() string) {
+		dsn := database()
+		e.look(t, dsn)
+		fn(t, dsn, guard.With(t.Context(), stale), guard.With(t.Context(), valid))
+	})
 }
 
 // look opens a bare handle on the database, for looking at its rows, and creates

@@ -1,0 +1,1 @@
+DROP FUNCTION sold; DROP TABLE tickets;
