@@ -689,6 +689,10 @@ END
 -- sqlfence_blockers returns the transactions that the waiting connection p_waiting
 -- waits for, and nobody who only queues for the same lock. Age is in microseconds. A
 -- prepared XA transaction has no connection. The account of the schema needs PROCESS.
+--
+-- On MariaDB all transactions that have not written yet have the number 0: such a
+-- one is named only where no other can be meant, because whoever is named may be
+-- ended.
 CREATE PROCEDURE IF NOT EXISTS sqlfence_blockers(IN p_waiting BIGINT)
 SQL SECURITY DEFINER READS SQL DATA
 BEGIN
@@ -699,7 +703,9 @@ BEGIN
 		JOIN information_schema.innodb_trx AS r ON r.trx_id = w.requesting_trx_id
 		JOIN information_schema.innodb_trx AS b ON b.trx_id = w.blocking_trx_id
 		LEFT JOIN information_schema.processlist AS p ON p.id = b.trx_mysql_thread_id
-		WHERE r.trx_mysql_thread_id = p_waiting
+		WHERE r.trx_mysql_thread_id = p_waiting AND r.trx_id <> 0
+			AND (b.trx_id <> 0 OR b.trx_rows_locked > 0 AND 1 = (
+				SELECT COUNT(*) FROM information_schema.innodb_trx AS o WHERE o.trx_id = 0 AND o.trx_rows_locked > 0))
 			AND (b.trx_requested_lock_id IS NULL OR b.trx_requested_lock_id <> w.blocking_lock_id)
 		ORDER BY b.trx_started;
 	ELSE
