@@ -58,8 +58,12 @@ func mysqlParams(w *walker, s span, o outcome) (_ outcome, params, at int) {
 			}
 		}
 	}
-	if o.strategy == Splice && w.own && !w.qualified && w.namesGuard(s) {
+	switch {
+	case o.strategy != Splice:
+	case w.own && !w.qualified && w.namesGuard(s):
 		o = checkFirst(o, "a WITH list has a member of the name of the fence")
+	case w.callsForeign(max(s.lo, o.rows), s.hi):
+		o = checkFirst(o, "a function of the program's own may write before the fence is asked")
 	}
 	return o, params, at
 }

@@ -28,7 +28,7 @@ func (w *walker) mysqlInsert(lo, hi int) outcome {
 	if !ok || i >= hi {
 		return notUnderstood(o.verb, "its rows are not understood")
 	}
-	o.tables = []Table{table}
+	o.tables, o.rows = []Table{table}, i
 	end := w.mysqlUpsert(i, hi)
 	returning := w.find(end, hi, kwReturning)
 	o.returns = returning < hi

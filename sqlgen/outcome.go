@@ -12,6 +12,7 @@ type outcome struct {
 	check    bool
 	returns  bool
 	commits  bool
+	rows     int // MySQL: the token where the rows of an INSERT begin
 }
 
 func pass(kind Kind, verb string) outcome { return outcome{kind: kind, verb: verb, strategy: Pass} }

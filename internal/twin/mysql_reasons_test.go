@@ -59,6 +59,23 @@ func TestMySQLAWhereWouldLetAnAggregateWrite(t *testing.T) {
 	})
 }
 
+// TestMySQLAFunctionWouldWriteBeforeTheFenceIsAsked is why a statement that
+// calls one of the program's own is checked first.
+func TestMySQLAFunctionWouldWriteBeforeTheFenceIsAsked(t *testing.T) {
+	eachMariaDB(t, func(t *testing.T, tw *mysqlTwin) {
+		const text = `UPDATE d JOIN (SELECT writes(1) AS x) AS s SET v = 'q'`
+		if p := sqlgen.Analyze(sqlgen.MySQL, text); p.Strategy != sqlgen.CheckFirst {
+			t.Errorf("%s\nis %v, expected check first", text, p.Strategy)
+		}
+		_, before := tw.try(twinStatement{}, "DO 1", nil, false)
+		spliced := text + ` WHERE EXISTS (SELECT 1 FROM sqlfence_guard WHERE high_water = 99 LOCK IN SHARE MODE)`
+		got, after := tw.try(twinStatement{}, spliced, nil, false)
+		if !strings.HasPrefix(got, "affected: 0") || after == before {
+			t.Errorf("%s\nwith the fence shut gave %s and wrote nothing", spliced, got)
+		}
+	})
+}
+
 // TestMySQLStrictModeDecidesOnNullInOneRow is the one known difference between
 // a guarded write and the bare one: where sql_mode is not strict, NULL for a NOT
 // NULL column is an error in VALUES of one row, and behind SELECT the column's
