@@ -75,15 +75,15 @@ func fromMySQL(err error) error {
 			return &SetupError{Problem: "the fence refuses to work", Remedy: "see the error; where tables are missing, run guard.Migrate", Err: err}
 		}
 	case mysqlTableDenied, mysqlColumnDenied, mysqlRoutineDenied:
-		if strings.Contains(message, "sqlfence_") {
+		if namesOurs(message) {
 			return mysqlDenied(err)
 		}
 	case mysqlNoTable, mysqlNoProcedure:
-		if strings.Contains(message, "sqlfence_") {
+		if namesOurs(message) {
 			return &SetupError{Problem: "the schema of sqlfence is missing in this database, or of another version", Remedy: "run guard.Migrate", Err: err}
 		}
 	case mysqlBrokenView, mysqlNoDefiner:
-		if strings.Contains(message, "sqlfence_") || number == mysqlNoDefiner {
+		if namesOurs(message) || number == mysqlNoDefiner {
 			return &SetupError{
 				Problem: "the account that ran guard.Migrate is gone or has lost its rights on the tables of sqlfence",
 				Remedy:  "give it back, or drop the views and procedures of sqlfence and run guard.Migrate as another",
@@ -92,6 +92,18 @@ func fromMySQL(err error) error {
 		}
 	}
 	return nil
+}
+
+// namesOurs reports whether the message names an object of ours; the database may
+// have a name that begins like theirs.
+func namesOurs(message string) bool {
+	for _, object := range []string{"guard", "schema", "lease", "request", "meta", "leases", "fences", "abandoned",
+		"acquire", "abandon", "renew", "release", "advance", "inspect", "inspect_prefix", "blockers", "purge"} {
+		if names(message, "sqlfence_"+object) {
+			return true
+		}
+	}
+	return false
 }
 
 // mysqlDenied is the error of an account without privileges. The server does not
