@@ -32,6 +32,7 @@
 --   SF003  invalid input
 --   SF004  epochs exhausted: 9223372036854775807 is reached and never wrapped
 --   SF005  the schema is damaged, or belongs to another role
+--   SF008  a protected table was written without passing the fence
 --   (SF999 is used within and never leaves; it is not SF000, because a handler for
 --   a code that ends in 000 catches its whole class)
 --   57014  with DETAIL 'sqlfence: wait bound spent': the bounded wait for open
@@ -68,7 +69,9 @@ $sqlfence$;
 -- floor: it stands for the rows that purge has dropped.
 CREATE TABLE IF NOT EXISTS sqlfence.meta (
 	singleton pg_catalog.bool PRIMARY KEY DEFAULT true CHECK (singleton),
-	floor pg_catalog.int8 NOT NULL CHECK (floor OPERATOR(pg_catalog.>=) 0)
+	floor pg_catalog.int8 NOT NULL CHECK (floor OPERATOR(pg_catalog.>=) 0),
+	-- What proofs are made of: see proof. Null as long as nothing is protected.
+	secret pg_catalog.text
 );
 DO $sqlfence$
 BEGIN
@@ -116,6 +119,18 @@ CREATE TABLE IF NOT EXISTS sqlfence.abandoned (
 -- row can ever be in it.
 CREATE TABLE IF NOT EXISTS sqlfence.nothing (CHECK (false));
 
+-- proof is what only a transaction that has passed the fence knows: a setting that
+-- ends with it, or with its savepoint. The secret keeps others from setting it, the
+-- session and the time keep one transaction from using that of another. Internal.
+CREATE OR REPLACE FUNCTION sqlfence.proof(secret pg_catalog.text) RETURNS pg_catalog.text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER AS $sqlfence$
+BEGIN
+	RETURN pg_catalog.md5(pg_catalog.concat(proof.secret, '.', pg_catalog.pg_backend_pid(), '.',
+		(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp())
+			OPERATOR(pg_catalog.*) 1000000::pg_catalog.float8)::pg_catalog.int8));
+END
+$sqlfence$;
+
 -- pass is the check of a guarded write: true, or it raises SF001 or SF002 (their
 -- messages have a fixed form, which programs read; the resource comes last
 -- because it may hold anything) or SF003. Until the transaction ends, or rolls
@@ -129,6 +144,7 @@ DECLARE
 	key pg_catalog.int8 := pg_catalog.hashtextextended(pass.resource COLLATE pg_catalog."C", 0);
 	mark pg_catalog.int8;
 	mark_grant pg_catalog.int8;
+	secret pg_catalog.text;
 BEGIN
 	IF pass.resource IS NULL OR pass.epoch IS NULL OR pass.grant_id IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = 'sqlfence: invalid input: null in a token';
@@ -139,10 +155,12 @@ BEGIN
 		((key OPERATOR(pg_catalog.<<) 32) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) IS NULL THEN
 	END IF;
 	IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' THEN
-		SELECT f.high_water, f.grant_id INTO mark, mark_grant FROM sqlfence.fences AS f
+		SELECT f.high_water, f.grant_id, (SELECT m.secret FROM sqlfence.meta AS m) INTO mark, mark_grant, secret
+		FROM sqlfence.fences AS f
 		WHERE f.resource OPERATOR(pg_catalog.=) (pass.resource COLLATE pg_catalog."C");
 	ELSE
-		SELECT f.high_water, f.grant_id INTO mark, mark_grant FROM sqlfence.fences AS f
+		SELECT f.high_water, f.grant_id, (SELECT m.secret FROM sqlfence.meta AS m) INTO mark, mark_grant, secret
+		FROM sqlfence.fences AS f
 		WHERE f.resource OPERATOR(pg_catalog.=) (pass.resource COLLATE pg_catalog."C") FOR SHARE;
 		IF mark IS NULL AND pg_catalog.octet_length(pass.resource) OPERATOR(pg_catalog.>=) 1
 				AND pg_catalog.octet_length(pass.resource) OPERATOR(pg_catalog.<=) 255 THEN
@@ -158,6 +176,9 @@ BEGIN
 			COALESCE(mark, 0), pass.grant_id, pass.epoch, pass.resource);
 	END IF;
 	IF pass.epoch OPERATOR(pg_catalog.=) mark AND pass.grant_id OPERATOR(pg_catalog.=) mark_grant THEN
+		IF secret IS NOT NULL THEN
+			PERFORM pg_catalog.set_config('sqlfence.passed', sqlfence.proof(secret), true);
+		END IF;
 		RETURN true;
 	END IF;
 	RAISE EXCEPTION USING ERRCODE = 'SF001', MESSAGE = pg_catalog.format(
@@ -1120,6 +1141,95 @@ BEGIN
 		WHERE b.at OPERATOR(pg_catalog.<) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) '1 day'::pg_catalog.interval)
 		LIMIT 10000 FOR UPDATE SKIP LOCKED));
 	RETURN dropped;
+END
+$sqlfence$;
+
+-- arm makes the secret, if there is none. Internal.
+CREATE OR REPLACE FUNCTION sqlfence.arm() RETURNS pg_catalog.void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
+BEGIN
+	UPDATE sqlfence.meta AS m SET secret = pg_catalog.concat(pg_catalog.gen_random_uuid(), pg_catalog.gen_random_uuid())
+	WHERE m.secret IS NULL;
+END
+$sqlfence$;
+
+-- protected is the trigger of a protected table: it raises SF008 unless the
+-- transaction has passed the fence. It fires behind the statement, by when a check
+-- inside of it has been made. Internal.
+CREATE OR REPLACE FUNCTION sqlfence.protected() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
+DECLARE
+	secret pg_catalog.text;
+BEGIN
+	SELECT m.secret INTO secret FROM sqlfence.meta AS m;
+	IF secret IS NOT NULL
+			AND pg_catalog.current_setting('sqlfence.passed', true) OPERATOR(pg_catalog.=) sqlfence.proof(secret) THEN
+		RETURN NULL;
+	END IF;
+	RAISE EXCEPTION USING ERRCODE = 'SF008',
+		MESSAGE = pg_catalog.format('sqlfence: protected: table=%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME),
+		HINT = 'Write under a token, or SELECT sqlfence.pass(resource, epoch, grant) first, in the same transaction.';
+END
+$sqlfence$;
+
+-- protect has the database itself refuse every write to the table, its partitions
+-- and the tables that inherit from it that has not passed the fence, whoever sends
+-- it and wherever it comes from: also COPY, TRUNCATE, a cascade of a foreign key,
+-- and a function called from SELECT. A partition that is made later is protected by
+-- protecting the table once more. It runs with the caller's rights, who must own the
+-- tables.
+CREATE OR REPLACE FUNCTION sqlfence.protect(target pg_catalog.regclass) RETURNS pg_catalog.void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER AS $sqlfence$
+#variable_conflict use_column
+DECLARE
+	one pg_catalog.text;
+BEGIN
+	IF protect.target IS NULL OR NOT EXISTS (SELECT FROM pg_catalog.pg_class AS c
+			WHERE c.oid OPERATOR(pg_catalog.=) protect.target
+			AND c.relkind OPERATOR(pg_catalog.=) ANY (ARRAY['r', 'p']::pg_catalog."char"[])) THEN
+		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = 'sqlfence: invalid input: no table to protect';
+	END IF;
+	PERFORM sqlfence.arm();
+	FOR one IN
+		WITH RECURSIVE "tree" AS (
+			SELECT protect.target::pg_catalog.oid AS id
+			UNION
+			SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i JOIN "tree" AS t ON t.id OPERATOR(pg_catalog.=) i.inhparent
+		)
+		SELECT pg_catalog.format('%I.%I', n.nspname, c.relname) FROM "tree" AS t
+		JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) t.id
+		JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+		WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger AS g
+			WHERE g.tgrelid OPERATOR(pg_catalog.=) c.oid AND g.tgname OPERATOR(pg_catalog.=) 'sqlfence_protected'::pg_catalog.name)
+		AND c.relkind OPERATOR(pg_catalog.=) ANY (ARRAY['r', 'p']::pg_catalog."char"[])
+	LOOP
+		EXECUTE 'CREATE TRIGGER sqlfence_protected AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON ' OPERATOR(pg_catalog.||) one
+			OPERATOR(pg_catalog.||) ' FOR EACH STATEMENT EXECUTE FUNCTION sqlfence.protected()';
+	END LOOP;
+END
+$sqlfence$;
+
+-- unprotect takes the protection off the table, its partitions and its heirs.
+CREATE OR REPLACE FUNCTION sqlfence.unprotect(target pg_catalog.regclass) RETURNS pg_catalog.void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER AS $sqlfence$
+#variable_conflict use_column
+DECLARE
+	one pg_catalog.text;
+BEGIN
+	FOR one IN
+		WITH RECURSIVE "tree" AS (
+			SELECT unprotect.target::pg_catalog.oid AS id
+			UNION
+			SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i JOIN "tree" AS t ON t.id OPERATOR(pg_catalog.=) i.inhparent
+		)
+		SELECT pg_catalog.format('%I.%I', n.nspname, c.relname) FROM "tree" AS t
+		JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) t.id
+		JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+		JOIN pg_catalog.pg_trigger AS g ON g.tgrelid OPERATOR(pg_catalog.=) c.oid
+			AND g.tgname OPERATOR(pg_catalog.=) 'sqlfence_protected'::pg_catalog.name
+	LOOP
+		EXECUTE 'DROP TRIGGER sqlfence_protected ON ' OPERATOR(pg_catalog.||) one;
+	END LOOP;
 END
 $sqlfence$;
 
