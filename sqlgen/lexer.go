@@ -65,8 +65,23 @@ func (l *lexer) peek(ahead int) byte {
 }
 
 func (l *lexer) emit(kind tokenKind, start int) *token {
+	if len(l.tokens) == cap(l.tokens) {
+		l.grow()
+	}
 	l.tokens = append(l.tokens, token{kind: kind, start: int32(start), end: int32(l.pos)})
 	return &l.tokens[len(l.tokens)-1]
+}
+
+// grow makes room for as many tokens as the text will have, if it goes on as it
+// began: a bulk insert of 10 MB has millions, and to copy them with each step of
+// append would cost several times what reading them does.
+func (l *lexer) grow() {
+	n := len(l.tokens)
+	room := max(64, 2*n)
+	if n >= 256 {
+		room = max(n+n/4, int(int64(n)*int64(len(l.text))/int64(l.pos)+int64(n)/8))
+	}
+	l.tokens = append(make([]token, 0, room), l.tokens...)
 }
 
 // punct emits the byte at pos.
