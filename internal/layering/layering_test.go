@@ -35,6 +35,7 @@ var mayImport = map[string][]string{
 	"internal/door":      {}, // between driver and lease on SQLite
 	"internal/*":         {}, // for tests; only tests import it
 	"internal/fencetest": {"guard", "sqlgen"},
+	"internal/linear":    {"lease"},
 	"internal/cmd/*":     {"internal/testserver"},
 	"examples/*":         public,
 	"bench":              append([]string{"internal/testserver"}, public...), // it measures on throwaway servers

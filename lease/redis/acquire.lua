@@ -3,8 +3,9 @@
 local s = read(KEYS[1])
 local live = s.owner ~= '' and s.expiry > now
 local mine = live and s.owner == ARGV[1]
-if mine and s.grant == ARGV[4] then
-	-- The client has sent the request again, because the answer was lost.
+if s.owner == ARGV[1] and s.grant == ARGV[4] then
+	-- The client has sent the request again, because the answer was lost. What it
+	-- was granted may have lapsed since; it is not granted a second time.
 	return {'ok', s.epoch, s.grant, text(s.expiry), text(s.expiry - now)}
 end
 if live and (not mine or ARGV[3] == 'refuse') then
