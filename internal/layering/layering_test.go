@@ -25,6 +25,7 @@ const module = "github.com/sqlfence/sqlfence"
 var mayImport = map[string][]string{
 	"sqlgen":             {},
 	"guard":              {"sqlgen"},
+	"guard/guardhttp":    {"guard"},
 	"driver":             {"guard", "sqlgen", "driver/internal/native", "internal/door"},
 	"driver/internal/*":  {"guard", "sqlgen"},
 	"driver/*":           {"driver", "driver/internal/native", "guard", "sqlgen"},
@@ -42,7 +43,7 @@ var mayImport = map[string][]string{
 }
 
 // public is what a user's program may import.
-var public = []string{"driver", "driver/mysql", "driver/postgres", "driver/sqlite", "guard", "lease", "lease/mysql", "lease/postgres", "lease/postgres/pgxlisten", "lease/redis", "lease/sqlite", "sqlgen"}
+var public = []string{"driver", "driver/mysql", "driver/postgres", "driver/sqlite", "guard", "guard/guardhttp", "lease", "lease/mysql", "lease/postgres", "lease/postgres/pgxlisten", "lease/redis", "lease/sqlite", "sqlgen"}
 
 // programs tells what a program may link that imports these packages and nothing
 // else of ours: modules by prefix, beside the standard library. Dependencies that
@@ -53,6 +54,7 @@ var programs = []struct {
 	links   []string
 }{
 	{"SQL text, the fence's meaning and leases", []string{"sqlgen", "guard", "lease"}, nil},
+	{"tokens over HTTP", []string{"guard/guardhttp"}, nil},
 	{"any driver", []string{"driver", "guard", "lease"}, []string{"github.com/ngrok/sqlmw"}},
 	{
 		"PostgreSQL", []string{"driver/postgres", "guard", "lease", "lease/postgres"},
