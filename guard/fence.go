@@ -114,7 +114,11 @@ func (f *Fence) Advance(ctx context.Context, t Token) error {
 		return err
 	}
 	ctx = Without(ctx)
-	if f.engine != sqlgen.SQLite {
+	switch f.engine {
+	case sqlgen.SQLite:
+	case sqlgen.MySQL:
+		return f.advanceByProcedure(ctx, t)
+	default:
 		return f.advance(ctx, f.q, t)
 	}
 	switch q := f.q.(type) {

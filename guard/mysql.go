@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/sqlfence/sqlfence/sqlgen"
@@ -191,6 +192,36 @@ func migrateMySQL(ctx context.Context, db *sql.DB) (err error) {
 	clean = true
 	return nil
 }
+
+// advanceByProcedure is Advance on MySQL. A procedure that is interrupted leaves its
+// transaction open, so a connection of a pool is then closed and not given back.
+func (f *Fence) advanceByProcedure(ctx context.Context, t Token) error {
+	pool, ok := f.q.(interface {
+		Conn(context.Context) (*sql.Conn, error)
+	})
+	if !ok {
+		return f.advance(ctx, f.q, t)
+	}
+	for try := 1; ; try++ {
+		conn, err := pool.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		err = f.advance(ctx, conn, t)
+		if number, _, _ := mysqlError(err); err != nil && (number == 0 || slices.Contains(mysqlInterrupted, number)) &&
+			!errors.Is(err, ErrLost) && !errors.Is(err, ErrUnregistered) {
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		}
+		conn.Close()
+		if !errors.Is(err, driver.ErrBadConn) || try == 3 { // as database/sql does
+			return err
+		}
+	}
+}
+
+// mysqlInterrupted are the errors that no handler of a procedure sees: shutdown,
+// KILL QUERY, KILL CONNECTION, max_statement_time, max_execution_time.
+var mysqlInterrupted = []int{1053, 1317, 1927, 1969, 3024}
 
 // mysqlMayNotCreate returns the error of an account that may not create the schema,
 // and nil for every other.

@@ -65,7 +65,7 @@ func (o *operation) begin() {
 // dead before anything was sent is replaced, as database/sql does.
 func (o *operation) attempt(ctx context.Context, db string) error {
 	for try := 1; ; try++ {
-		conn, err := o.store.pool.Conn(ctx)
+		conn, err := o.store.conn(ctx)
 		if err != nil {
 			return err
 		}

@@ -22,10 +22,11 @@ const maxBatch = 1000
 // another transaction has locked fails for itself at once; one that comes alone is
 // tried again until shortly before ctx's deadline, at most for its TTL.
 func (s *Store) Renew(ctx context.Context, claims []lease.Claim) ([]lease.Renewed, error) {
-	return s.renewOn(ctx, s.q, claims)
+	return s.renewOn(ctx, s.onConn, claims)
 }
 
-func (s *Store) renewOn(ctx context.Context, q Querier, claims []lease.Claim) ([]lease.Renewed, error) {
+// renewOn renews with what on gives a connection to.
+func (s *Store) renewOn(ctx context.Context, on connector, claims []lease.Claim) ([]lease.Renewed, error) {
 	renewed := make([]lease.Renewed, len(claims))
 	valid := make([]int, 0, len(claims)) // positions in claims
 	for i, c := range claims {
@@ -48,7 +49,7 @@ func (s *Store) renewOn(ctx context.Context, q Querier, claims []lease.Claim) ([
 	for rest := valid; len(rest) > 0; {
 		part := rest[:min(maxBatch, len(rest))]
 		rest = rest[len(part):]
-		if err := s.renewBatch(ctx, q, db, claims, part, renewed); err != nil {
+		if err := s.renewBatch(ctx, on, db, claims, part, renewed); err != nil {
 			return nil, explain(err)
 		}
 	}
@@ -58,7 +59,7 @@ func (s *Store) renewOn(ctx context.Context, q Querier, claims []lease.Claim) ([
 			if !pause(ctx, length) {
 				return nil, ctx.Err()
 			}
-			if err := s.renewBatch(ctx, q, db, claims, valid, renewed); err != nil {
+			if err := s.renewBatch(ctx, on, db, claims, valid, renewed); err != nil {
 				return nil, explain(err)
 			}
 		}
@@ -66,7 +67,7 @@ func (s *Store) renewOn(ctx context.Context, q Querier, claims []lease.Claim) ([
 	return renewed, nil
 }
 
-func (s *Store) renewBatch(ctx context.Context, q Querier, db string, claims []lease.Claim, part []int, renewed []lease.Renewed) error {
+func (s *Store) renewBatch(ctx context.Context, on connector, db string, claims []lease.Claim, part []int, renewed []lease.Renewed) error {
 	var list strings.Builder
 	for i, position := range part {
 		c := claims[position]
@@ -80,9 +81,11 @@ func (s *Store) renewBatch(ctx context.Context, q Querier, db string, claims []l
 	}
 	list.WriteByte(']')
 	var answer string
+	text := call(db, "renew", "'"+list.String()+"'", truth(s.pool != nil))
 	err := s.retry(ctx, func() error {
-		return query(ctx, q, call(db, "renew", "'"+list.String()+"'", truth(s.pool != nil)),
-			func(rows *sql.Rows) error { return rows.Scan(&answer) })
+		return on(ctx, func(q Querier) error {
+			return query(ctx, q, text, func(rows *sql.Rows) error { return rows.Scan(&answer) })
+		})
 	})
 	if err != nil {
 		return err

@@ -76,6 +76,9 @@ type Store struct {
 	waiting  map[waiting]bool
 }
 
+// connector runs an operation on some connection.
+type connector func(ctx context.Context, op func(Querier) error) error
+
 // pool is what makes a *sql.DB one.
 type pool interface {
 	Querier
@@ -251,14 +254,13 @@ func (s *Store) Purge(ctx context.Context, idle time.Duration, limit int) (int64
 	return dropped, explain(err)
 }
 
-// query makes a call, of which half cannot remain. It may be made again where the
-// connection turns out to be dead before it was sent, which database/sql does.
+// query makes a call, of which half cannot remain.
 func (s *Store) query(ctx context.Context, text func(db string) string, scan func(*sql.Rows) error) error {
 	db, err := s.qualifier(ctx)
 	if err != nil {
 		return err
 	}
-	return query(ctx, s.q, text(db), scan)
+	return s.onConn(ctx, func(q Querier) error { return query(ctx, q, text(db), scan) })
 }
 
 // qualifier returns the quoted name of the database with its dot, or "" for

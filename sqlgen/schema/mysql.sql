@@ -84,7 +84,8 @@ CREATE TABLE IF NOT EXISTS sqlfence_fences (
 -- Requests to acquire whose callers have given up: see sqlfence_abandon.
 CREATE TABLE IF NOT EXISTS sqlfence_abandoned (
 	request BIGINT NOT NULL PRIMARY KEY,
-	abandoned_at DATETIME(6) NOT NULL
+	abandoned_at DATETIME(6) NOT NULL,
+	KEY (abandoned_at)
 ) ENGINE = InnoDB
 ;
 
@@ -577,6 +578,10 @@ BEGIN
 	IF v_seen IS NULL THEN
 		SIGNAL SQLSTATE 'SF005' SET MESSAGE_TEXT = 'sqlfence: the requests are hidden by a temporary table';
 	END IF;
+	-- No request is still on its way after a day.
+	DELETE FROM sqlfence_request
+	WHERE abandoned_at < TIMESTAMPADD(DAY, -1, UTC_TIMESTAMP(6)) AND at = CURRENT_TIMESTAMP(6)
+	ORDER BY abandoned_at LIMIT 10;
 	CALL sqlfence_end(v_own, TRUE);
 	CALL sqlfence_begin(TRUE, v_own);
 	SELECT l.owner, l.epoch, l.grant_id INTO v_owner, v_epoch, v_grant
@@ -783,9 +788,9 @@ BEGIN
 	IF v_floor > v_old THEN
 		UPDATE sqlfence_schema AS s SET s.floor = v_floor WHERE s.at = CURRENT_TIMESTAMP(6);
 	END IF;
-	-- No request is still on its way after a day.
 	DELETE FROM sqlfence_request
-	WHERE abandoned_at < TIMESTAMPADD(DAY, -1, UTC_TIMESTAMP(6)) AND at = CURRENT_TIMESTAMP(6);
+	WHERE abandoned_at < TIMESTAMPADD(DAY, -1, UTC_TIMESTAMP(6)) AND at = CURRENT_TIMESTAMP(6)
+	ORDER BY abandoned_at LIMIT 10000;
 	CALL sqlfence_end(v_own, TRUE);
 	SELECT v_dropped AS dropped;
 END
