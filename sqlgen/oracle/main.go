@@ -33,9 +33,10 @@ import (
 var replays = []struct {
 	flag, environment string
 	run               func(ctx context.Context, dsn string, statements []statement, total *tally) error
+	mutations         func(ctx context.Context, dsn string, statements []statement, total *tally, seed uint64, d time.Duration) error // nil: they need no server
 }{
-	{"postgres", "SQLFENCE_TEST_POSTGRES", postgresReplays},
-	{"mysql", "SQLFENCE_TEST_MYSQL", mysqlReplays},
+	{"postgres", "SQLFENCE_TEST_POSTGRES", postgresReplays, nil},
+	{"mysql", "SQLFENCE_TEST_MYSQL", mysqlReplays, mysqlMutations},
 }
 
 func main() {
@@ -72,7 +73,13 @@ func main() {
 	for i, r := range replays {
 		for _, dsn := range strings.Split(*servers[i], ",") {
 			if dsn = strings.TrimSpace(dsn); dsn != "" && !*quick {
-				onServers = append(onServers, &serverReplay{run: func(total *tally) error { return r.run(context.Background(), dsn, statements, total) }})
+				on := &serverReplay{run: func(total *tally) error { return r.run(context.Background(), dsn, statements, total) }}
+				if r.mutations != nil {
+					on.mutations = func(total *tally, seed uint64, d time.Duration) error {
+						return r.mutations(context.Background(), dsn, statements, total, seed, d)
+					}
+				}
+				onServers = append(onServers, on)
 			}
 		}
 	}
@@ -101,6 +108,14 @@ func main() {
 		if err := mutations(statements, &total, *seed, *mutate); err != nil {
 			fatal(err)
 		}
+		for _, on := range onServers {
+			if on.mutations == nil {
+				continue
+			}
+			if err := on.mutations(&total, *seed, *mutate); err != nil {
+				fatal(err)
+			}
+		}
 	}
 	fmt.Printf("corpora: %d statements, %d spliced, %d refused, %d wrong, %d writes passed unguarded\n",
 		total.statements, total.spliced, total.refused, total.wrong, total.missed)
@@ -111,9 +126,10 @@ func main() {
 
 // serverReplay is the replay on one server.
 type serverReplay struct {
-	run   func(total *tally) error
-	total tally
-	err   error
+	run       func(total *tally) error
+	mutations func(total *tally, seed uint64, d time.Duration) error
+	total     tally
+	err       error
 }
 
 func fatal(err error) {

@@ -36,11 +36,11 @@ type mysqlReplay struct {
 var (
 	mysqlName = regexp.MustCompile(`^\w+$`)
 	// What a text looks like that writes, to somebody who knows no SQL.
-	mysqlWrites = regexp.MustCompile(`(?is)^(?:\s|;|--\s[^\n]*\n|#[^\n]*\n|/\*.*?\*/|\()*(?:insert|update|delete|replace|load\s+(?:data|xml)|truncate|call|with\b.*\)\s*(?:update|delete))\b`)
+	mysqlWrites = regexp.MustCompile(`(?is)^(?:\s|;|--(?:[ \t][^\n]*)?\n|#[^\n]*\n|/\*.*?\*/|\()*(?:set\s+statement\b.*?\bfor\s+)?(?:insert|update|delete|replace|load\s+(?:data|xml)|truncate|call|with\b.*\)\s*(?:update|delete))\b`)
 	// What is executed for the statements that follow, if it is not spliced.
-	mysqlProceeds = regexp.MustCompile(`(?is)^(?:\s|;|--\s[^\n]*\n|#[^\n]*\n|/\*.*?\*/)*(?:insert|update|delete|replace|truncate|with|create\s+(?:or\s+replace\s+)?(?:table|(?:unique\s+)?index|view|sequence)|alter\s+table|drop\s+(?:table|index|view))\b`)
+	mysqlProceeds = regexp.MustCompile(`(?is)^(?:\s|;|--(?:[ \t][^\n]*)?\n|#[^\n]*\n|/\*.*?\*/)*(?:insert|update|delete|replace|truncate|with|create\s+(?:or\s+replace\s+)?(?:table|(?:unique\s+)?index|view|sequence)|alter\s+table|drop\s+(?:table|index|view))\b`)
 	// What would not come back, or reach beyond the replay's own databases.
-	mysqlNever = regexp.MustCompile(`(?is)\b(?:sleep|benchmark|get_lock|release_all_locks|load_file|outfile|dumpfile|shutdown|mysql\s*\.|sys\s*\.)`)
+	mysqlNever = regexp.MustCompile(`(?is)\b(?:sleep|benchmark|get_lock|release_all_locks|load_file|outfile|dumpfile|shutdown)\b|\b(?:mysql|sys|information_schema|performance_schema)\W?\s*\.`)
 	// What a transaction that is read only refuses, although it writes nothing.
 	mysqlLocks  = regexp.MustCompile(`(?i)\bfor\s+update\b|\bexplain\b|\bdescribe\b|\bdesc\b`)
 	mysqlRandom = regexp.MustCompile(`(?i)\b(?:now|sysdate|rand|uuid|curdate|curtime|current_\w+|utc_\w+|localtime\w*|connection_id|last_insert_id|unix_timestamp|row_count|found_rows)\b`)
