@@ -101,12 +101,18 @@ func (s *session) beginGuarded(ctx context.Context) error {
 		return nil
 	}
 	tokens := s.txTokens
-	err := s.bound(ctx)
+	var err error
+	if s.fake == nil {
+		err = s.bound(ctx)
+	}
 	if err != nil || !s.checkAtBegin {
 		return err
 	}
 	if err := s.box(tokens); err != nil {
 		return err
+	}
+	if s.fake != nil {
+		return s.fake.Check(ctx, tokens...)
 	}
 	if err := s.verify(ctx, tokens); err != nil {
 		return err

@@ -8,6 +8,7 @@
 package driver
 
 import (
+	"context"
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
@@ -30,6 +31,7 @@ type config struct {
 	engine       sqlgen.Engine
 	policy       guard.Policy
 	databaseOf   func(dataSourceName string) (string, error)
+	fake         Checker // nil: the database is asked
 	checkAtBegin bool
 	bounds       *Bounds
 	boundArgs    []driver.NamedValue // of bounds; nil: none
@@ -39,6 +41,19 @@ type config struct {
 // context carries a token is guarded, and none needs one.
 func WithPolicy(p guard.Policy) Option {
 	return func(c *config) { c.policy = p }
+}
+
+// Checker answers whether tokens are valid; see [FakeFence].
+type Checker interface {
+	Check(ctx context.Context, tokens ...guard.Token) error
+}
+
+// FakeFence, for a program's own tests, asks the checker instead of the database:
+// texts are sent as they are, without a fence. What could not be guarded is refused
+// as ever, and so is what the checker refuses. See package guard/guardtest. Nothing
+// is safe with it.
+func FakeFence(c Checker) Option {
+	return func(cfg *config) { cfg.fake = c }
 }
 
 // Register makes parent, wrapped, available to [sql.Open] under the name. Like

@@ -34,6 +34,9 @@ const rollbackTimeout = 5 * time.Second
 // failed returns what the error of a guarded statement means, and rolls the
 // transaction back if it is a refusal. Every other error is returned as it is.
 func (s *session) failed(ctx context.Context, err error, tokens []guard.Token) error {
+	if err == nil {
+		return nil
+	}
 	s.unsure = s.unsure || s.engine == sqlgen.MySQL && err != driver.ErrSkip // a deadlock ends the transaction
 	if meaning := guard.FromServer(err, tokens); meaning != nil {
 		err = meaning

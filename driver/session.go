@@ -160,6 +160,10 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 	if err := s.box(tokens); err != nil {
 		return d, err
 	}
+	if s.fake != nil {
+		d.way = plain
+		return d, s.failed(ctx, s.fake.Check(ctx, tokens...), tokens)
+	}
 	if s.engine == sqlgen.MySQL {
 		if err := s.locate(ctx); err != nil {
 			return d, err

@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 	"sqlgen":             {},
 	"guard":              {"sqlgen"},
 	"guard/guardhttp":    {"guard"},
+	"guard/guardtest":    {"guard", "sqlgen"}, // for tests of programs
 	"driver":             {"guard", "sqlgen", "driver/internal/native", "internal/door"},
 	"driver/internal/*":  {"guard", "sqlgen"},
 	"driver/*":           {"driver", "driver/internal/native", "guard", "sqlgen"},
@@ -72,6 +73,7 @@ var programs = []struct {
 		"MySQL and MariaDB", []string{"driver/mysql", "guard"},
 		[]string{"github.com/ngrok/sqlmw", "github.com/go-sql-driver/mysql", "filippo.io/edwards25519"},
 	},
+	{"test helpers", []string{"guard/guardtest"}, []string{"github.com/DATA-DOG/go-sqlmock"}},
 	// A store brings no driver: it takes whatever *sql.DB it is given.
 	{"leases in PostgreSQL", []string{"lease/postgres"}, nil},
 	{"notifications of PostgreSQL", []string{"lease/postgres/pgxlisten"}, []string{"github.com/jackc/", "golang.org/x/sync", "golang.org/x/text"}},
