@@ -28,6 +28,8 @@ type Proxy struct {
 	count    atomic.Int64
 	sent     atomic.Int64
 	received atomic.Int64
+	turns    atomic.Int64
+	answered atomic.Bool // the server was the last to send
 }
 
 // NewProxy listens on a free loopback port and forwards to target, "host:port".
@@ -91,6 +93,10 @@ func (p *Proxy) Delay(d time.Duration) {
 
 // Connections returns how many connections clients have opened so far.
 func (p *Proxy) Connections() int64 { return p.count.Load() }
+
+// Turns returns how often a client has sent something after the server had: the
+// round trips, where one client at a time is at work.
+func (p *Proxy) Turns() int64 { return p.turns.Load() }
 
 // Sent returns how many bytes clients have sent to the server so far.
 func (p *Proxy) Sent() int64 { return p.sent.Load() }
@@ -198,6 +204,11 @@ func (p *Proxy) copy(to io.Writer, from io.Reader, count *atomic.Int64, delayed 
 		n, err := from.Read(buffer)
 		if n > 0 {
 			count.Add(int64(n))
+			if count == &p.received {
+				p.answered.Store(true)
+			} else if p.answered.Swap(false) {
+				p.turns.Add(1)
+			}
 			if delayed && !p.wait() {
 				return
 			}
