@@ -46,6 +46,11 @@ const mysqlGuardWhere = "sqlfence_guard AS sqlfence_g WHERE sqlfence_g.resource 
 func mysqlParams(w *walker, s span, o outcome) (_ outcome, params, at int) {
 	place := int32(len(w.text))
 	for _, e := range o.edits {
+		if strings.HasSuffix(w.text[:e.at], "--") {
+			// With white space behind them, the two minuses would begin a comment.
+			o = notUnderstood(o.verb, "it ends in a minus")
+			break
+		}
 		if e.kind.hasParams() {
 			place = min(place, e.at)
 		}
