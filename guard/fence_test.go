@@ -321,15 +321,16 @@ func TestTemporaryTablesAndSearchPathsCannotStandInForTheFence(t *testing.T) { /
 		defer conn.Close()
 		f := guard.NewFence(conn, d.engine)
 		mustAdvance(t, f, guard.Token{Resource: "job", Epoch: 2, Grant: 9})
-		if d.engine == sqlgen.SQLite {
+		switch d.engine {
+		case sqlgen.SQLite:
 			mustExec(t, conn, "CREATE TEMP TABLE sqlfence_fences AS SELECT * FROM main.sqlfence_fences")
 			mustExec(t, conn, "UPDATE temp.sqlfence_fences SET high_water = 1")
 			mustExec(t, conn, "CREATE TEMP TABLE sqlfence_meta AS SELECT 1 AS only, 99 AS version")
-		} else if d.engine == sqlgen.MySQL {
+		case sqlgen.MySQL:
 			mustExec(t, conn, "CREATE TEMPORARY TABLE sqlfence_fences AS SELECT resource, high_water, grant_id FROM sqlfence_guard")
 			mustExec(t, conn, "UPDATE sqlfence_fences SET high_water = 1")
 			mustExec(t, conn, "CREATE TEMPORARY TABLE sqlfence_meta AS SELECT 1 AS only_row, 99 AS version, 0 AS floor")
-		} else {
+		default:
 			mustExec(t, conn, "CREATE SCHEMA evil")
 			mustExec(t, conn, "CREATE TABLE evil.fences AS SELECT 'job'::text AS resource, 1::int8 AS high_water, 9::int8 AS grant_id")
 			mustExec(t, conn, "CREATE FUNCTION evil.always(int8, int8) RETURNS bool LANGUAGE sql AS 'SELECT true'")

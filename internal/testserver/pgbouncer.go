@@ -53,7 +53,7 @@ func findPgBouncer(ctx context.Context) (pooler, error) {
 	}
 	return pooler{}, fmt.Errorf("no PgBouncer.\nInstall it and run again (Debian, Ubuntu: apt-get install pgbouncer; macOS: brew install pgbouncer), "+
 		"or name its program: %s=/path/of/pgbouncer\nTried:\n%w", EnvPgBouncer, errors.Join(indented([]error{
-		fmt.Errorf("program on this machine: %w", err), fmt.Errorf("Debian package: %w", refused)})...))
+		fmt.Errorf("program on this machine: %w", err), fmt.Errorf("package of Debian: %w", refused)})...))
 }
 
 func installedPgBouncer() (pooler, error) {

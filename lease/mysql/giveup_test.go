@@ -81,6 +81,15 @@ func newWaiting(t *testing.T, dsn, through string) *waiting {
 	return w
 }
 
+// giveUp ends the acquire.
+func (w *waiting) giveUp(t *testing.T) {
+	t.Helper()
+	w.cancel()
+	if err := <-w.done; !errors.Is(err, context.Canceled) {
+		t.Fatalf("the acquire that was given up: %v", err)
+	}
+}
+
 // mustBeLapsed fails unless the acquire has had no effect.
 func (w *waiting) mustBeLapsed(t *testing.T) {
 	t.Helper()
@@ -230,10 +239,7 @@ func TestAGrantWhoseAnswerIsLostIsReleased(t *testing.T) {
 func TestASpentWaitNamesItsBlockers(t *testing.T) {
 	testserver.EachMySQL(t, func(t *testing.T, dsn string) {
 		w := newWaiting(t, dsn, dsn)
-		w.cancel()
-		if err := <-w.done; !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
-		}
+		w.giveUp(t)
 		s := leasemysql.New(w.d.DB)
 		for _, wait := range []time.Duration{0, 300 * time.Millisecond, 1<<63 - 1} {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -281,8 +287,7 @@ func TestASpentWaitNamesItsBlockers(t *testing.T) {
 func TestAPoolOfOneConnectionIsEnough(t *testing.T) {
 	testserver.EachMySQL(t, func(t *testing.T, dsn string) {
 		w := newWaiting(t, dsn, dsn)
-		w.cancel()
-		<-w.done
+		w.giveUp(t)
 		w.client.SetMaxOpenConns(1)
 		req := request("r", "B")
 		req.Wait = 100 * time.Millisecond
@@ -303,8 +308,7 @@ func TestAPoolOfOneConnectionIsEnough(t *testing.T) {
 func TestEvictEndsTheHolders(t *testing.T) {
 	testserver.EachMySQL(t, func(t *testing.T, dsn string) {
 		w := newWaiting(t, dsn, dsn)
-		w.cancel()
-		<-w.done
+		w.giveUp(t)
 		s := leasemysql.New(w.client)
 		go func() {
 			_, err := s.Acquire(t.Context(), request("r", "B"))
@@ -337,8 +341,7 @@ func TestEvictEndsTheHolders(t *testing.T) {
 func TestWhoCannotBeToldFromOthersIsNotEnded(t *testing.T) {
 	testserver.EachMySQL(t, func(t *testing.T, dsn string) {
 		w := newWaiting(t, dsn, dsn)
-		w.cancel()
-		<-w.done
+		w.giveUp(t)
 		w.holder.Must("COMMIT")
 		innocent := w.d.Session("CREATE TABLE d (a INT PRIMARY KEY) ENGINE = InnoDB", "INSERT INTO d VALUES (1)")
 		for _, s := range []*fencetest.MySQLSession{innocent, w.holder} {
