@@ -23,6 +23,7 @@ var engines = []struct {
 	{"postgres.go", "PostgreSQL", true},
 	{"pgdriver.go", "PostgreSQL through bun's own driver", false},
 	{"sqlite.go", "SQLite", true},
+	{"mysql.go", "MariaDB", true},
 }
 
 // TestREADMEsShowTheChange compares each program before and after it was fenced, and

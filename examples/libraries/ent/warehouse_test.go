@@ -28,6 +28,15 @@ func TestOnSQLite(t *testing.T) {
 	})
 }
 
+func TestOnMariaDB(t *testing.T) {
+	repertoire.Play(t, repertoire.Subject{
+		Engine:  repertoire.MariaDB,
+		Before:  program(before.OpenMariaDB),
+		After:   program(after.OpenMariaDB),
+		Without: []string{"raw SQL with RETURNING", "a migration"}, // it has no UPDATE … RETURNING; definitions are refused
+	})
+}
+
 func program(open func(dsn string) (*gen.Client, error)) func(context.Context, string) (*repertoire.Program, error) {
 	return func(ctx context.Context, dsn string) (*repertoire.Program, error) {
 		client, err := open(dsn)

@@ -20,7 +20,7 @@ func dump(t *testing.T, s Subject, db *sql.DB) string {
 			continue
 		}
 		fmt.Fprintf(&out, "%s\n", table)
-		rows := rowsOf(t, db, `SELECT * FROM `+table, s.Engine.looks)
+		rows := rowsOf(t, db, `SELECT * FROM `+s.Engine.quote+table+s.Engine.quote, s.Engine.looks)
 		slices.Sort(rows)
 		for _, row := range rows {
 			fmt.Fprintf(&out, "  %s\n", row)

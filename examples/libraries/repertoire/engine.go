@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"testing"
 
+	"github.com/go-sql-driver/mysql" // registers "mysql"
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib" // registers "pgx"
 	_ "modernc.org/sqlite"             // registers "sqlite"
@@ -18,6 +19,7 @@ import (
 type Engine struct {
 	engine sqlgen.Engine
 	driver string // the bare one, for looking at the rows
+	quote  string // around a name
 	looks  []any  // leading arguments of its queries
 	tables string // a query for the names of all tables that are not the fence's
 	each   func(t *testing.T, play func(t *testing.T, database func() string))
@@ -27,6 +29,7 @@ type Engine struct {
 var PostgreSQL = Engine{
 	engine: sqlgen.PostgreSQL,
 	driver: "pgx",
+	quote:  `"`,
 	looks:  []any{pgx.QueryExecModeExec}, // a plan that is kept fails when columns are added
 	tables: `SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = 'public' ORDER BY 1`,
 	each: func(t *testing.T, play func(*testing.T, func() string)) {
@@ -43,6 +46,7 @@ var PostgreSQL = Engine{
 var SQLite = Engine{
 	engine: sqlgen.SQLite,
 	driver: "sqlite",
+	quote:  `"`,
 	tables: `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\' AND name NOT LIKE 'sqlfence\_%' ESCAPE '\' ORDER BY 1`,
 	each: func(t *testing.T, play func(*testing.T, func() string)) {
 		t.Run("SQLite", func(t *testing.T) {
@@ -51,6 +55,33 @@ var SQLite = Engine{
 			})
 		})
 	},
+}
+
+// MariaDB is every server of MariaDB or MySQL of this run. A DSN is one of
+// go-sql-driver/mysql.
+var MariaDB = Engine{
+	engine: sqlgen.MySQL,
+	driver: "mysql",
+	quote:  "`",
+	tables: `SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name NOT LIKE 'sqlfence%' ORDER BY 1`,
+	each: func(t *testing.T, play func(*testing.T, func() string)) {
+		for _, server := range testserver.MySQL(t) {
+			t.Run(server.Engine+"_"+server.Version, func(t *testing.T) {
+				play(t, func() string { return withTimes(t, server.Database(t)) })
+			})
+		}
+	},
+}
+
+// withTimes adds the parameter without which times are read as text.
+func withTimes(t *testing.T, dsn string) string {
+	t.Helper()
+	c, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.ParseTime = true
+	return c.FormatDSN()
 }
 
 // Fenced calls fn, on every server of the engine, with an empty database that has
