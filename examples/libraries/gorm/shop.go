@@ -51,7 +51,7 @@ type Tag struct {
 // Stock is what is left of an article.
 type Stock struct {
 	SKU  string `gorm:"primaryKey"`
-	Left int
+	Rest int
 }
 
 // Shop processes orders.
@@ -109,11 +109,11 @@ func (s *Shop) Import(ctx context.Context, email string, orders []Order) ([]uint
 	return ids, err
 }
 
-// Receive adds to the stock.
-func (s *Shop) Receive(ctx context.Context, stock ...Stock) (int64, error) {
+// Count notes what is left of articles, known ones or new ones.
+func (s *Shop) Count(ctx context.Context, stock ...Stock) (int64, error) {
 	res := s.db.WithContext(ctx).Clauses(clause.OnConflict{
 		Columns:   []clause.Column{{Name: "sku"}},
-		DoUpdates: clause.Assignments(map[string]any{"left": gorm.Expr(`stocks."left" + excluded."left"`)}),
+		DoUpdates: clause.AssignmentColumns([]string{"rest"}),
 	}).Create(&stock)
 	return res.RowsAffected, res.Error
 }
@@ -223,13 +223,13 @@ func (s *Shop) Purge(ctx context.Context) (int64, error) {
 
 // Recount is raw SQL, by Exec.
 func (s *Shop) Recount(ctx context.Context) (int64, error) {
-	res := s.db.WithContext(ctx).Exec(`UPDATE stocks SET "left" = "left" - 1 WHERE sku IN ? OR "left" > @most`, []string{"tea", "milk"}, map[string]any{"most": 1000})
+	res := s.db.WithContext(ctx).Exec(`UPDATE stocks SET rest = rest - 1 WHERE sku IN ? OR rest > @most`, []string{"tea", "milk"}, map[string]any{"most": 1000})
 	return res.RowsAffected, res.Error
 }
 
 // Drop is raw SQL, by Raw and Scan.
-func (s *Shop) Drop(ctx context.Context, sku string) (left int, err error) {
-	return left, s.db.WithContext(ctx).Raw(`DELETE FROM stocks WHERE sku = ? RETURNING "left"`, sku).Scan(&left).Error
+func (s *Shop) Drop(ctx context.Context, sku string) (rest int, err error) {
+	return rest, s.db.WithContext(ctx).Raw(`DELETE FROM stocks WHERE sku = ? RETURNING rest`, sku).Scan(&rest).Error
 }
 
 var errRefused = errors.New("payment refused")
@@ -262,10 +262,10 @@ func (s *Shop) Pay(ctx context.Context, number string) error {
 func (s *Shop) Move(ctx context.Context, from, to string, n int) error {
 	db := s.db.WithContext(ctx).Session(&gorm.Session{PrepareStmt: true})
 	for range 2 {
-		if err := db.Model(&Stock{}).Where("sku = ?", from).Update("left", gorm.Expr(`"left" - ?`, n)).Error; err != nil {
+		if err := db.Model(&Stock{}).Where("sku = ?", from).Update("rest", gorm.Expr(`rest - ?`, n)).Error; err != nil {
 			return err
 		}
-		if err := db.Model(&Stock{}).Where("sku = ?", to).Update("left", gorm.Expr(`"left" + ?`, n)).Error; err != nil {
+		if err := db.Model(&Stock{}).Where("sku = ?", to).Update("rest", gorm.Expr(`rest + ?`, n)).Error; err != nil {
 			return err
 		}
 	}
