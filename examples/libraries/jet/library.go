@@ -8,10 +8,10 @@ import (
 	_ "embed" // for the schema
 	"errors"
 
-	. "github.com/go-jet/jet/v2/postgres" //nolint:revive // as go-jet's own documentation writes it
+	. "github.com/go-jet/jet/v2/postgres" //nolint:revive,staticcheck // as go-jet's own documentation writes it
 
 	"github.com/sqlfence/sqlfence/examples/libraries/jet/gen/model"
-	. "github.com/sqlfence/sqlfence/examples/libraries/jet/gen/table" //nolint:revive // likewise
+	. "github.com/sqlfence/sqlfence/examples/libraries/jet/gen/table" //nolint:revive,staticcheck // likewise
 )
 
 //go:embed schema.sql
