@@ -1,8 +1,8 @@
 // Package lease says who owns a resource, for how long, and with which fencing
 // token.
 //
-// A [Manager] takes leases from a [Store] (sub-packages: postgres, sqlite,
-// memory) and keeps them alive. Most programs need one call:
+// A [Manager] takes leases from a [Store] (sub-packages: postgres, mysql,
+// sqlite, redis, memory) and keeps them alive. Most programs need one call:
 //
 //	leases, err := lease.NewManager(store, lease.TTL(30*time.Second))
 //	…
@@ -36,11 +36,13 @@
 // # Connections
 //
 // A renewal that waits for a connection is a renewal that is late (CASES D11).
-// A pool that the program's own transactions can use up starves it, so give the
-// store a pool of its own where that can happen, and not a single connection:
-// an Acquire may queue for as long as transactions are open, while others are
-// to be renewed. A manager uses one connection per Acquire and Release at work,
-// one for the renewals, and up to four for leases whose row was locked.
+// Where the pool is bounded, postgres keeps one connection for the renewals, see
+// [Reserver]. Otherwise a pool that the program's own transactions can use up
+// starves them, so give the store a pool of its own where that can happen, and
+// not a single connection: an Acquire may queue for as long as transactions are
+// open, while others are to be renewed. A manager uses one connection per Acquire
+// and Release at work, one for the renewals, and up to four for leases whose row
+// was locked.
 //
 // # Same owner
 //

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -180,10 +181,13 @@ func (h *history) acquire(ctx context.Context, id int, owner string, before leas
 		// of one in 2^57.
 		number := -h.lost.Add(1)
 		in.grant = number
+		// A store that could not withdraw the request says so. Otherwise nothing of
+		// it may take effect later (SPEC §4).
+		endless := strings.Contains(err.Error(), "withdrawn")
 		in.do = lostAcquire
-		h.add(id, call, in, output{told: unknown}, true)
+		h.add(id, call, in, output{told: unknown}, endless)
 		in.do = withdrawal
-		h.add(clients+id, call, in, output{told: unknown}, true)
+		h.add(clients+id, call, in, output{told: unknown}, endless)
 	}
 	return before
 }
