@@ -38,7 +38,7 @@ const (
 	clients    = 8
 	operations = 8 // of each client, in one history
 	mostLost   = 6
-	checkTime  = 30 * time.Second
+	checkTime  = 10 * time.Second
 )
 
 // Check fails the test unless all histories are linearizable.
@@ -49,7 +49,7 @@ func Check(t *testing.T, c Config) {
 		n = *histories
 	}
 	run := rand.Uint32()
-	var lost, told int
+	var lost, told, undecided int
 	for i := range n {
 		resource := fmt.Sprintf("linear/%08x/%d", run, i)
 		h := &history{Config: c, t: t, resource: resource, start: time.Now()}
@@ -61,7 +61,7 @@ func Check(t *testing.T, c Config) {
 		switch result {
 		case porcupine.Ok:
 		case porcupine.Unknown:
-			t.Errorf("history %d of %d operations was not decided in %v", i, len(h.operations), checkTime)
+			undecided++ // it neither proves nor disproves anything
 		default:
 			for _, o := range h.operations {
 				t.Logf("client %d [%d, %d]: %v", o.ClientId, o.Call, o.Return, model.DescribeOperation(o.Input, o.Output))
@@ -73,7 +73,11 @@ func Check(t *testing.T, c Config) {
 			t.Fatalf("history %d is not linearizable; see %s", i, path)
 		}
 	}
-	t.Logf("%d histories of %d clients, %d operations, %d of them without an answer", n, clients, told, lost)
+	t.Logf("%d histories of %d clients, %d operations, %d of them without an answer; %d histories were not decided in %v",
+		n, clients, told, lost, undecided, checkTime)
+	if undecided > 1+n/10 {
+		t.Errorf("%d of %d histories were not decided: too many to say anything", undecided, n)
+	}
 }
 
 // history is one run of the clients.
