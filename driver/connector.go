@@ -64,7 +64,7 @@ func (c *connector) Close() error {
 type shared struct {
 	config
 	cache    *sqlgen.Cache
-	standard *sqlgen.Cache // for sessions with standard strings
+	standard *sqlgen.Cache // for sessions with standard strings and a safe encoding
 	verified atomic.Bool   // the schema was found to be there, and of our version
 	seen     seenTokens
 	place    atomic.Pointer[place] // MySQL: where the fence is; nil until that is known
@@ -76,7 +76,7 @@ func newShared(c config, connect func(context.Context) (driver.Conn, error)) *sh
 	return &shared{
 		config:   c,
 		cache:    sqlgen.NewCache(c.engine),
-		standard: sqlgen.NewCache(c.engine, sqlgen.StandardStrings()),
+		standard: sqlgen.NewCache(c.engine, sqlgen.StandardStrings(), sqlgen.SafeEncoding()),
 		connect:  connect,
 	}
 }

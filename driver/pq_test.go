@@ -54,6 +54,21 @@ func TestDriverOfWhichNothingIsKnown(t *testing.T) {
 	t.Run("fail closed", func(t *testing.T) { drivertest.FailClosed(t, e) })
 	t.Run("poisoned transactions", func(t *testing.T) { drivertest.PoisonedTransaction(t, e) })
 	t.Run("the executing context decides", func(t *testing.T) { drivertest.ExecutingContextDecides(t, e) })
+	t.Run("a character that ends in a backslash", func(t *testing.T) {
+		w := drivertest.NewWorld(t, e)
+		const hidden = "WITH x AS (SELECT E'\x95\x5C'), y AS (DELETE FROM d RETURNING 1) SELECT 1 --') SELECT 1"
+		bare, fenced := w.Conn(w.Bare), w.Conn(w.Fenced)
+		w.Must(bare, `SET client_encoding = 'SJIS'`)
+		w.Must(bare, hidden)
+		if w.Table() != "" {
+			t.Error("the control shows nothing: the write has not landed")
+		}
+		w.Reset()
+		w.Must(fenced, `SET client_encoding = 'SJIS'`)
+		_, err := fenced.ExecContext(w.With(drivertest.Stale), hidden)
+		w.Want("hidden", err, guard.ErrUnsupported)
+		w.IsUntouched()
+	})
 	t.Run("compared with the bare driver", func(t *testing.T) {
 		c := drivertest.PostgreSQLComparison
 		c.Roads = []string{"DB.Exec", "DB.Query", "Stmt.Query, twice", "Tx.Stmt", "an ended context"}

@@ -194,7 +194,7 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 
 // plan returns what is known of the text in the session's present state.
 func (s *session) plan(text string) *sqlgen.Plan {
-	if s.native != nil && s.native.StandardStrings() {
+	if s.native != nil && s.native.StandardStrings() && s.native.SafeEncoding() {
 		return s.standard.Plan(text)
 	}
 	if p := s.place.Load(); p != nil {

@@ -16,7 +16,7 @@ func Analyze(e Engine, text string, opts ...Option) *Plan {
 func analyze(e Engine, text string, o options) *Plan {
 	p := &Plan{Engine: e, rules: rulesOf(e), options: o, text: text}
 	w := newWalker(e, text)
-	w.standardStrings, w.qualified = o.standardStrings, o.database != ""
+	w.standardStrings, w.safeEncoding, w.qualified = o.standardStrings, o.safeEncoding, o.database != ""
 	defer w.free()
 	if err := w.read(); err != nil {
 		verb := "the text"

@@ -49,8 +49,8 @@ type lexer struct {
 	tokens []token
 	// own reports that an identifier begins like the names we inject.
 	own bool
-	// standardStrings: see StandardStrings.
-	standardStrings bool
+	// standardStrings, safeEncoding: see StandardStrings and SafeEncoding.
+	standardStrings, safeEncoding bool
 }
 
 func (l *lexer) fail(at int, reason, advice string) error {

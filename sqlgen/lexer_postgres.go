@@ -11,7 +11,12 @@ var postgresClasses = classesOf(map[string]class{"\v": classSpace, "[]": classPu
 // known to be on.
 func lexPostgres(l *lexer) (err error) {
 	for l.pos < len(l.text) && err == nil {
-		switch start := l.pos; postgresClasses[l.text[start]] {
+		start := l.pos
+		c := postgresClasses[l.text[start]]
+		if (c == classOp || c == classPunct) && l.text[start] >= '@' && l.hidden(start) {
+			return l.mayBeHidden(start)
+		}
+		switch c {
 		case classSpace:
 			l.pos++
 		case classWord:
@@ -189,6 +194,9 @@ func (l *lexer) escapeString(start int) error {
 			}
 			c := l.text[l.pos]
 			if c == '\\' {
+				if l.hidden(l.pos) {
+					return l.mayBeHidden(l.pos)
+				}
 				l.pos += 2
 				continue
 			}
@@ -208,6 +216,21 @@ func (l *lexer) escapeString(start int) error {
 		}
 		l.pos = next
 	}
+}
+
+// hidden reports whether the byte at i may be the second half of a character:
+// the server converts a text from client_encoding before it reads it, and in
+// some encodings a byte from '@' to '~' belongs to the byte above 0x7F before
+// it. Quotes, white space, dashes, slashes, round brackets, commas, semicolons
+// and dollars never do. Letters and digits may, and are a part of the word that
+// they follow either way.
+func (l *lexer) hidden(i int) bool {
+	return i > 0 && l.text[i-1] >= 0x80 && !l.safeEncoding
+}
+
+func (l *lexer) mayBeHidden(at int) error {
+	return l.fail(at, "a byte that in some client_encoding is a part of the character before it",
+		"use the driver of the package driver/postgres with client_encoding UTF8, or pass the value as a parameter")
 }
 
 // continuation returns where the string goes on: at a quote that is separated

@@ -8,6 +8,7 @@ type Option func(*options)
 type options struct {
 	database        string // MySQL: the qualifier of injected names, quoted and with its dot; or ""
 	standardStrings bool
+	safeEncoding    bool
 }
 
 func newOptions(opts []Option) (o options) {
@@ -35,4 +36,14 @@ func Database(name string) Option {
 // the setting decides where that string ends. Other engines ignore it.
 func StandardStrings() Option {
 	return func(o *options) { o.standardStrings = true }
+}
+
+// SafeEncoding says that PostgreSQL's sessions run with a client_encoding in
+// which every byte below 0x80 is a character of its own: UTF8 is one, SJIS, BIG5,
+// GBK, UHC, JOHAB and GB18030 are not. Without it, a backslash that decides
+// where a string ends, a bracket or an operator directly behind a byte above
+// 0x7F is refused, because it may be the second half of a character. Other
+// engines ignore it.
+func SafeEncoding() Option {
+	return func(o *options) { o.safeEncoding = true }
 }

@@ -69,7 +69,7 @@ func scan(text string) (s scanned, ok bool) {
 // may be read as it likes.
 func scannerComplaints(text string) (complaints []string) {
 	s, ok := scan(text)
-	plan := sqlgen.Analyze(sqlgen.PostgreSQL, text, sqlgen.StandardStrings())
+	plan := sqlgen.Analyze(sqlgen.PostgreSQL, text, sqlgen.StandardStrings(), sqlgen.SafeEncoding())
 	if !ok || plan.Kind == sqlgen.KindUnknown {
 		return nil
 	}

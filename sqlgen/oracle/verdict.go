@@ -42,7 +42,7 @@ func judgeText(text string) (v verdict) {
 		}
 	}()
 	// The grammar reads plain strings like a session with standard strings.
-	plan := sqlgen.Analyze(sqlgen.PostgreSQL, text, sqlgen.StandardStrings())
+	plan := sqlgen.Analyze(sqlgen.PostgreSQL, text, sqlgen.StandardStrings(), sqlgen.SafeEncoding())
 	return judge(text, plan, plan.Guarded)
 }
 
