@@ -108,7 +108,7 @@ func (s *session) beginGuarded(ctx context.Context) error {
 	if err != nil || !s.checkAtBegin {
 		return err
 	}
-	if err := s.box(tokens); err != nil {
+	if err := s.box(ctx, tokens); err != nil {
 		return err
 	}
 	if s.fake != nil {

@@ -61,7 +61,7 @@ func missing(err error) error {
 // ask executes the check of the tokens and returns the refusal of the
 // first that does not pass, unmapped where the server raised it.
 func (s *session) ask(ctx context.Context, tokens []guard.Token) error {
-	if err := s.box(tokens); err != nil {
+	if err := s.box(ctx, tokens); err != nil {
 		return err
 	}
 	args := make([]driver.NamedValue, len(s.boxed))

@@ -69,6 +69,35 @@ func TestDriverOfWhichNothingIsKnown(t *testing.T) {
 		w.Want("hidden", err, guard.ErrUnsupported)
 		w.IsUntouched()
 	})
+	t.Run("the name of a resource in another encoding", func(t *testing.T) {
+		w := drivertest.NewWorld(t, e)
+		name := guard.Token{Resource: "ключ", Epoch: 2, Grant: 0}
+		w.Want("Advance", guard.NewFence(w.Bare, w.Engine.Engine).Advance(t.Context(), name), nil)
+		c := w.Conn(w.Fenced)
+		w.Must(c, `SET client_encoding = 'LATIN1'`)
+		_, err := c.ExecContext(w.With(name), `UPDATE d SET v = 'x'`)
+		w.Want("LATIN1", err, guard.ErrSetup)
+		w.IsUntouched()
+		w.Must(c, `SET client_encoding = 'UTF8'`)
+		_, err = c.ExecContext(w.With(name), `UPDATE d SET v = 'x'`)
+		w.Want("UTF8", err, nil)
+	})
+	t.Run("a refused transaction that its user leaves open", func(t *testing.T) {
+		w := drivertest.NewWorld(t, e)
+		w.Fenced.SetMaxOpenConns(1)
+		c := w.Conn(w.Fenced)
+		w.Must(c, `BEGIN`)
+		_, err := c.ExecContext(w.With(drivertest.Stale), `UPDATE d SET v = 'x'`)
+		w.Want("the stale write", err, guard.ErrFenced)
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		// It is nothing to whoever gets the connection next.
+		w.Must(w.Fenced, `SELECT 1`)
+		_, err = w.Fenced.ExecContext(w.With(drivertest.Current), `UPDATE d SET v = v`)
+		w.Want("the next write", err, nil)
+		w.IsUntouched()
+	})
 	t.Run("compared with the bare driver", func(t *testing.T) {
 		c := drivertest.PostgreSQLComparison
 		c.Roads = []string{"DB.Exec", "DB.Query", "Stmt.Query, twice", "Tx.Stmt", "an ended context"}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/ngrok/sqlmw"
 
@@ -52,6 +53,7 @@ type session struct {
 
 	boxedFor []guard.Token  // the tokens whose arguments are in boxed
 	boxed    []driver.Value // resource, epoch, grant of each
+	wide     bool           // a resource of theirs is not plain ASCII
 
 	decision decision    // of the statement that is being executed
 	prepared *prepared   // what ConnPrepareContext made last, for conn
@@ -157,7 +159,7 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 	default:
 		return d, s.policy.Report(d.plan, refusal(d.plan))
 	}
-	if err := s.box(tokens); err != nil {
+	if err := s.box(ctx, tokens); err != nil {
 		return d, err
 	}
 	if s.fake != nil {
@@ -194,13 +196,24 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 
 // plan returns what is known of the text in the session's present state.
 func (s *session) plan(text string) *sqlgen.Plan {
-	if s.native != nil && s.native.StandardStrings() && s.native.SafeEncoding() {
+	if s.native != nil && s.native.StandardStrings() && safeEncodings[s.native.Encoding()] {
 		return s.standard.Plan(text)
 	}
 	if p := s.place.Load(); p != nil {
 		return p.cache.Plan(text)
 	}
 	return s.cache.Plan(text)
+}
+
+// safeEncodings are those of PostgreSQL in which every byte below 0x80 is a
+// character of its own: all but those that it takes from clients only ("Supported
+// Character Sets" in its documentation). One that is unheard of is not among them.
+var safeEncodings = map[string]bool{
+	"UTF8": true, "SQL_ASCII": true, "EUC_CN": true, "EUC_JP": true, "EUC_JIS_2004": true, "EUC_KR": true, "EUC_TW": true,
+	"ISO_8859_5": true, "ISO_8859_6": true, "ISO_8859_7": true, "ISO_8859_8": true, "KOI8R": true, "KOI8U": true,
+	"LATIN1": true, "LATIN2": true, "LATIN3": true, "LATIN4": true, "LATIN5": true, "LATIN6": true, "LATIN7": true,
+	"LATIN8": true, "LATIN9": true, "LATIN10": true, "WIN866": true, "WIN874": true, "WIN1250": true, "WIN1251": true,
+	"WIN1252": true, "WIN1253": true, "WIN1254": true, "WIN1255": true, "WIN1256": true, "WIN1257": true, "WIN1258": true,
 }
 
 // fits reports whether the fence can be spliced into this execution of a text
@@ -446,19 +459,54 @@ func (s *session) guarded(d *decision, exec bool) []driver.NamedValue {
 // box prepares the arguments of the tokens, which stay the same from statement
 // to statement. The tokens of a context never change, so that the place where
 // they are stored tells whether they are the same.
-func (s *session) box(tokens []guard.Token) error {
+func (s *session) box(ctx context.Context, tokens []guard.Token) error {
 	if len(tokens) == len(s.boxedFor) && &tokens[0] == &s.boxedFor[0] {
+		if s.wide {
+			return s.spellsNames(ctx)
+		}
 		return nil
 	}
+	wide := false
 	boxed := make([]driver.Value, 0, len(tokens)*sqlgen.TokenParams)
 	for _, t := range tokens {
 		if err := t.Validate(); err != nil {
 			return err
 		}
 		boxed = append(boxed, t.Resource, t.Epoch, t.Grant)
+		wide = wide || strings.ContainsFunc(t.Resource, func(r rune) bool { return r >= utf8.RuneSelf })
 	}
-	s.boxedFor, s.boxed = tokens, boxed
+	if wide {
+		if err := s.spellsNames(ctx); err != nil {
+			return err
+		}
+	}
+	s.boxedFor, s.boxed, s.wide = tokens, boxed, wide
 	return nil
+}
+
+// spellsNames makes sure that PostgreSQL takes the names of resources for what
+// they are. They are sent as UTF-8; under another client_encoding the server would
+// read another name, whose mark says nothing about this token.
+func (s *session) spellsNames(ctx context.Context) error {
+	if s.engine != sqlgen.PostgreSQL {
+		return nil
+	}
+	var encoding string
+	if s.native != nil {
+		encoding = s.native.Encoding()
+	} else if err := s.read(ctx, "SHOW client_encoding", nil, func(row []driver.Value) error {
+		encoding, _ = asString(row[0])
+		return nil
+	}); err != nil {
+		return err
+	}
+	if encoding == "UTF8" || encoding == "SQL_ASCII" { // of the second nothing is converted
+		return nil
+	}
+	return &guard.SetupError{
+		Problem: fmt.Sprintf("the token's resource is not plain ASCII, and the session's client_encoding is %q", encoding),
+		Remedy:  "set client_encoding to UTF8",
+	}
 }
 
 // resolve separates the options of the driver from the values, and lets an

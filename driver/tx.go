@@ -88,10 +88,13 @@ func (s *session) reset() error {
 	if s.broken {
 		return driver.ErrBadConn
 	}
-	if s.refused != nil && (s.native != nil || s.engine == sqlgen.MySQL) {
-		// A transaction was begun by text and left open. The driver, had the
-		// fence not rolled it back, would now give the connection up.
-		return driver.ErrBadConn
+	if s.refused != nil {
+		// A transaction was begun by text and left open. It was rolled back, and
+		// the refusal is not for whoever is next.
+		s.ended()
+		if s.engine != sqlgen.SQLite { // a file in memory ends with its connection
+			return driver.ErrBadConn
+		}
 	}
 	return nil
 }

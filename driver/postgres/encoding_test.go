@@ -1,10 +1,12 @@
 package postgres_test
 
 import (
+	"database/sql"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
+	fence "github.com/sqlfence/sqlfence/driver"
 	"github.com/sqlfence/sqlfence/driver/internal/drivertest"
 	"github.com/sqlfence/sqlfence/guard"
 )
@@ -58,5 +60,29 @@ func TestACharacterThatEndsInABackslash(t *testing.T) {
 		started := like(t, w, func(c *pgx.ConnConfig) { c.RuntimeParams["client_encoding"] = "SJIS" })
 		w.Want("started with SJIS", second(started.ExecContext(w.With(drivertest.Stale), hidden[0])), guard.ErrUnsupported)
 		w.IsUntouched()
+	})
+}
+
+// The server would read another name, and another resource's mark.
+func TestTheNameOfAResourceInAnotherEncoding(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *drivertest.World) {
+		current := guard.Token{Resource: "ключ", Epoch: 2}
+		stale := guard.Token{Resource: "ключ", Epoch: 1}
+		w.Want("Advance", guard.NewFence(w.Bare, w.Engine.Engine).Advance(t.Context(), current), nil)
+		policy, err := guard.NewPolicy(guard.Observe())
+		w.Want("NewPolicy", err, nil)
+		observing := like(t, w, nil, fence.WithPolicy(policy))
+		for _, db := range []*sql.DB{w.Fenced, observing} {
+			c := w.Conn(db)
+			for range 2 {
+				w.Must(c, `SET client_encoding = 'LATIN1'`)
+				w.Want("LATIN1, stale", second(c.ExecContext(w.With(stale), `UPDATE d SET v = 'x'`)), guard.ErrSetup)
+				w.Want("LATIN1", second(c.ExecContext(w.With(current), `UPDATE d SET v = 'x'`)), guard.ErrSetup)
+				w.IsUntouched()
+				w.Must(c, `RESET client_encoding`)
+				w.Want("UTF8, stale", second(c.ExecContext(w.With(stale), `UPDATE d SET v = 'x'`)), guard.ErrFenced)
+				w.Want("UTF8", second(c.ExecContext(w.With(current), `UPDATE d SET v = v`)), nil)
+			}
+		}
 	})
 }

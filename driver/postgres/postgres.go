@@ -143,20 +143,8 @@ func (c *conn) StandardStrings() bool {
 	return c.pgx.PgConn().ParameterStatus("standard_conforming_strings") == "on"
 }
 
-// SafeEncoding implements [native.Conn]. The encodings that are not safe are
-// those that PostgreSQL takes from clients only ("Supported Character Sets" in
-// its documentation); one that is unheard of is not safe either.
-func (c *conn) SafeEncoding() bool {
-	return safeEncodings[c.pgx.PgConn().ParameterStatus("client_encoding")]
-}
-
-var safeEncodings = map[string]bool{
-	"UTF8": true, "SQL_ASCII": true, "EUC_CN": true, "EUC_JP": true, "EUC_JIS_2004": true, "EUC_KR": true, "EUC_TW": true,
-	"ISO_8859_5": true, "ISO_8859_6": true, "ISO_8859_7": true, "ISO_8859_8": true, "KOI8R": true, "KOI8U": true,
-	"LATIN1": true, "LATIN2": true, "LATIN3": true, "LATIN4": true, "LATIN5": true, "LATIN6": true, "LATIN7": true,
-	"LATIN8": true, "LATIN9": true, "LATIN10": true, "WIN866": true, "WIN874": true, "WIN1250": true, "WIN1251": true,
-	"WIN1252": true, "WIN1253": true, "WIN1254": true, "WIN1255": true, "WIN1256": true, "WIN1257": true, "WIN1258": true,
-}
+// Encoding implements [native.Conn].
+func (c *conn) Encoding() string { return c.pgx.PgConn().ParameterStatus("client_encoding") }
 
 // Alone implements [native.Conn].
 func (c *conn) Alone(err error) bool {

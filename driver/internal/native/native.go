@@ -34,10 +34,9 @@ type Conn interface {
 	// is unknown.
 	StandardStrings() bool
 
-	// SafeEncoding reports that in the session's client_encoding, as of the
-	// server's last answer, every byte below 0x80 is a character of its own.
-	// False where that is unknown.
-	SafeEncoding() bool
+	// Encoding returns the session's client_encoding, as of the server's last
+	// answer, in its spelling; "" where that is unknown.
+	Encoding() string
 
 	// Alone reports that err says that the statement does not run inside of a
 	// transaction.
