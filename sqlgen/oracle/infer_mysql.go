@@ -94,7 +94,7 @@ func (r *mysqlReplay) named(text string) (tables []string) {
 	}
 	for _, t := range all {
 		name := t[strings.Index(t, "`.`")+3 : len(t)-1]
-		if regexp.MustCompile(`(?i)(^|\W)` + regexp.QuoteMeta(name) + `($|\W)`).MatchString(text) {
+		if mentions(text, name) {
 			tables = append(tables, t)
 		}
 	}

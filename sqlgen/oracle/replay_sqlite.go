@@ -311,19 +311,19 @@ func (t *sqliteTwins) compile(text string) (compiled, error) {
 		} else if m := noColumn.FindStringSubmatch(complaint); m != nil {
 			column := m[1] + m[2]
 			for _, table := range t.bare.tables() {
-				if regexp.MustCompile(`(?i)(^|\W)` + regexp.QuoteMeta(table) + `($|\W)`).MatchString(text) {
+				if mentions(text, table) {
 					ddl = append(ddl, "ALTER TABLE "+quoteName(table)+" ADD COLUMN "+quoteName(column))
 				}
 			}
 		} else if m := conflict.FindStringSubmatch(text); m != nil && noUnique.MatchString(complaint) {
 			for _, table := range t.bare.tables() {
-				if regexp.MustCompile(`(?i)(^|\W)` + regexp.QuoteMeta(table) + `($|\W)`).MatchString(text) {
+				if mentions(text, table) {
 					ddl = append(ddl, fmt.Sprintf("CREATE UNIQUE INDEX %s ON %s (%s)", quoteName("u"+strings.Join(word.FindAllString(table+m[1], -1), "_")), quoteName(table), m[1]))
 				}
 			}
 		} else if m := noIndex.FindStringSubmatch(complaint); m != nil {
 			for _, table := range t.bare.tables() {
-				if regexp.MustCompile(`(?i)(^|\W)` + regexp.QuoteMeta(table) + `($|\W)`).MatchString(text) {
+				if mentions(text, table) {
 					ddl = append(ddl, fmt.Sprintf("CREATE INDEX %s ON %s (id)", quoteName(m[1]), quoteName(table)))
 					break
 				}
@@ -365,4 +365,11 @@ func sqliteReplay(statements []statement, total *tally, list bool) error {
 		t.compiled, t.notCompiled, t.writes, t.spliced, t.checked, t.refused, t.replayed, t.compared/2)
 	t.refusals.print(list)
 	return nil
+}
+
+// mentions reports whether the name stands in the text as a word of its own. A
+// name that is no UTF-8 is none that could be looked for.
+func mentions(text, name string) bool {
+	word, err := regexp.Compile(`(?i)(^|\W)` + regexp.QuoteMeta(name) + `($|\W)`)
+	return err == nil && word.MatchString(text)
 }
