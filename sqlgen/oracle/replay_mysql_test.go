@@ -78,3 +78,11 @@ func TestTheMySQLReplayAcceptsRightSplicesAndSeesWrongOnes(t *testing.T) {
 		})
 	}
 }
+
+func TestACommentWithNothingInItEndsWithItsLine(t *testing.T) {
+	for _, text := range []string{"--\nUPDATE t SET a = 1", "-- HASH\n--\nUPDATE t\nSET a = 1", "--\t--\n# x\nDELETE FROM t"} {
+		if !mysqlWrites.MatchString(text) || !mysqlProceeds.MatchString(text) {
+			t.Errorf("%q does not look like a write", text)
+		}
+	}
+}
