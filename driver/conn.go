@@ -88,7 +88,7 @@ func Raw(driverConn any) (driver.Conn, bool) {
 	if !ok {
 		return nil, false
 	}
-	c.session.databases, c.session.unsure, c.session.commits = unasked, true, commitsUnasked
+	c.session.databases, c.session.unsure, c.session.commits, c.session.mayBeXA = unasked, true, commitsUnasked, true
 	return c.raw, true
 }
 

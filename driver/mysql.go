@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/sqlfence/sqlfence/guard"
 	"github.com/sqlfence/sqlfence/sqlgen"
@@ -95,8 +96,38 @@ func (s *session) doubt(p *sqlgen.Plan, err error) {
 	case sqlgen.KindCommit, sqlgen.KindRollback, sqlgen.KindPrepareTx, sqlgen.KindSession, sqlgen.KindEmpty:
 		s.unsure = true // completion_type may have begun another
 	default:
-		s.unsure, s.commits = true, commitsUnasked
+		s.unsure, s.commits, s.mayBeXA = true, commitsUnasked, true
 	}
+	s.mayBeXA = s.mayBeXA || strings.HasPrefix(p.Verb, "XA ")
+}
+
+// inXA reports whether a transaction of XA is open, in which a guarded write is
+// refused: XA PREPARE lets go of the shared lock on the fence, and XA COMMIT would
+// land the write behind a takeover. It is asked by ending one of another name:
+// outside of one, and where it takes no writes any more, that has another error.
+func (s *session) inXA(ctx context.Context) (bool, error) {
+	if !s.mayBeXA {
+		return false, nil
+	}
+	const wrongState, otherName = 1399, 1397
+	err := s.run(ctx, "XA END 'sqlfence: is one open?'", nil)
+	switch guard.ServerNumber(err) {
+	case wrongState:
+		s.mayBeXA = false
+		return false, nil
+	case otherName:
+		return true, nil
+	}
+	if err == nil {
+		s.broken = true // somebody uses that name
+		err = driver.ErrBadConn
+	}
+	return false, err
+}
+
+func withinXA(p *sqlgen.Plan) error {
+	return &guard.UnsupportedError{Kind: kindOf(p), Reason: "a transaction of XA, once prepared, does not hold the fence shut",
+		Advice: "write in one begun by BeginTx, or run it under guard.Without"}
 }
 
 // open reports whether a transaction is open on MySQL or MariaDB, which is asked
@@ -135,8 +166,7 @@ func (s *session) open(ctx context.Context) (bool, error) {
 	return err != nil, nil
 }
 
-// refuseOnMySQL ends the transaction, if there is one, for refuse. A transaction of
-// XA takes no ROLLBACK: the connection is given up, and that ends it.
+// refuseOnMySQL ends the transaction, if there is one, for refuse.
 func (s *session) refuseOnMySQL(ctx context.Context, err error) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()

@@ -46,6 +46,7 @@ type session struct {
 
 	unsure  bool    // MySQL: a transaction may have begun or ended
 	commits commits // MySQL: whether statements commit by themselves
+	mayBeXA bool    // MySQL: a transaction of XA may be open
 
 	databases databases // SQLite: whether other databases are attached
 	fileAsked bool      // SQLite: for file
@@ -134,6 +135,9 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 		return d, s.policy.Report(d.plan, s.policy.CheckUnguarded(d.plan))
 	}
 	d.tokens = tokens
+	if d.plan.Strategy == sqlgen.Refuse && !d.plan.Writes() {
+		return d, s.policy.Report(d.plan, refusal(d.plan)) // a transaction of XA
+	}
 	if !s.policy.Guards(d.plan) {
 		return d, nil
 	}
@@ -171,6 +175,14 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 			return d, err
 		}
 		d.plan = s.plan(d.text) // it names the place
+		xa, err := s.inXA(ctx)
+		if err != nil {
+			return d, err
+		}
+		if xa {
+			d.way = plain
+			return d, s.policy.Report(d.plan, withinXA(d.plan))
+		}
 	}
 	s.pass(ctx, tokens)
 	if err := s.verify(ctx, tokens); err != nil {

@@ -280,17 +280,21 @@ func (w *walker) mysqlExplained(i, hi int) bool {
 	return w.isPunct(i, hi, '(')
 }
 
-// mysqlXA: the branch that XA PREPARE leaves behind belongs to no session.
+// mysqlXA: what XA PREPARE leaves behind belongs to no session, and holds no shared
+// lock any more, as on the fence: no guarded write may be part of it.
 func (w *walker) mysqlXA(i, hi int) outcome {
+	const reason, advice = "a prepared transaction does not hold the fence shut", "use BEGIN and COMMIT, or run it under guard.Without"
 	switch {
 	case w.says(i, hi, "start"), w.says(i, hi, "begin"):
-		return pass(KindBegin, "XA START")
+		return refuse(KindBegin, "XA "+w.verb(i), reason, advice)
 	case w.says(i, hi, "end"):
 		return pass(KindSession, "XA END")
 	case w.says(i, hi, "recover"):
 		return pass(KindSession, "XA RECOVER")
-	case w.says(i, hi, "prepare"), w.says(i, hi, "commit"), w.says(i, hi, "rollback"):
-		return pass(KindPrepareTx, "XA "+w.verb(i))
+	case w.says(i, hi, "prepare"), w.says(i, hi, "commit"):
+		return refuse(KindPrepareTx, "XA "+w.verb(i), reason, advice)
+	case w.says(i, hi, "rollback"):
+		return pass(KindPrepareTx, "XA ROLLBACK")
 	}
 	return notUnderstood("XA", "its second word is not understood")
 }
