@@ -75,10 +75,18 @@ type shared struct {
 func newShared(c config, connect func(context.Context) (driver.Conn, error)) *shared {
 	return &shared{
 		config:   c,
-		cache:    sqlgen.NewCache(c.engine),
-		standard: sqlgen.NewCache(c.engine, sqlgen.StandardStrings(), sqlgen.SafeEncoding()),
+		cache:    sqlgen.NewCache(c.engine, c.untilExpiry()...),
+		standard: sqlgen.NewCache(c.engine, append(c.untilExpiry(), sqlgen.StandardStrings(), sqlgen.SafeEncoding())...),
 		connect:  connect,
 	}
+}
+
+// untilExpiry returns what the policy means for the texts of checks.
+func (c *config) untilExpiry() []sqlgen.Option {
+	if c.policy.EndsAtExpiry() {
+		return []sqlgen.Option{sqlgen.UntilExpiry()}
+	}
+	return nil
 }
 
 // begin reads off the name what can be.

@@ -69,7 +69,7 @@ func (s *session) ask(ctx context.Context, tokens []guard.Token) error {
 		args[i] = driver.NamedValue{Ordinal: i + 1, Value: v}
 	}
 	if s.engine == sqlgen.PostgreSQL {
-		return s.run(ctx, sqlgen.CheckSQL(s.engine, len(tokens)), args)
+		return s.run(ctx, sqlgen.CheckSQL(s.engine, len(tokens), s.sqlOptions()...), args)
 	}
 	judged := make(map[string]error, len(tokens))
 	err := s.read(ctx, sqlgen.CheckSQL(s.engine, len(tokens), s.sqlOptions()...), args, func(row []driver.Value) error {

@@ -74,7 +74,7 @@ func (s *shared) sqlOptions() []sqlgen.Option {
 	if p := s.place.Load(); p != nil {
 		return p.options
 	}
-	return nil
+	return s.untilExpiry()
 }
 
 // commits is what is known of autocommit.

@@ -20,6 +20,11 @@ var (
 	// the high-water mark, or has the mark's epoch and another grant.
 	ErrFenced = errors.New("sqlfence: fenced")
 
+	// ErrExpired: the policy ends ownership at the expiry, and the lease has
+	// expired. It is a refusal by the fence, so the error matches ErrFenced and
+	// ErrLost too.
+	ErrExpired = errors.New("sqlfence: lease expired")
+
 	// ErrUnregistered: storage does not know the token: its epoch is above
 	// the mark, or there is no mark. The grant was never committed, or the
 	// token comes from elsewhere and was never advanced.
@@ -63,6 +68,26 @@ func (e *FencedError) Is(target error) bool { return target == ErrFenced || targ
 
 // Unwrap returns the server's error.
 func (e *FencedError) Unwrap() error { return e.Err }
+
+// ExpiredError reports a write whose lease has expired, under [UntilExpiry]. It
+// matches [ErrExpired], [ErrFenced] and [ErrLost], and unwraps to the server's own
+// error where there is one.
+type ExpiredError struct {
+	Token Token // the token that was presented
+	Err   error // the server's error, or nil
+}
+
+func (e *ExpiredError) Error() string {
+	return fmt.Sprintf("sqlfence: expired: resource %q: presented epoch %d: the lease has expired", e.Token.Resource, e.Token.Epoch)
+}
+
+// Is makes the error match [ErrExpired], [ErrFenced] and [ErrLost].
+func (e *ExpiredError) Is(target error) bool {
+	return target == ErrExpired || target == ErrFenced || target == ErrLost
+}
+
+// Unwrap returns the server's error.
+func (e *ExpiredError) Unwrap() error { return e.Err }
 
 // UnregisteredError reports a token that storage does not know. It matches
 // [ErrUnregistered].

@@ -11,11 +11,12 @@ import (
 // whose context carries one and asks for none. A Policy is immutable and safe
 // for concurrent use.
 type Policy struct {
-	tables   []tableName // nil: every table is listed
-	bindings []binding
-	require  bool
-	observe  bool
-	audit    func(Audited)
+	tables      []tableName // nil: every table is listed
+	bindings    []binding
+	require     bool
+	observe     bool
+	untilExpiry bool
+	audit       func(Audited)
 }
 
 // binding ties a table to resources: one, or all that begin with it.
@@ -143,10 +144,31 @@ func Require() PolicyOption {
 	}
 }
 
+// UntilExpiry refuses a write, with [ErrExpired], from the moment that its lease
+// has expired, by the clock of the database and as of the check, also if nobody
+// has taken over; without it the owner may write until somebody does. The lease
+// must live in the guarded database: where it is not found, the write is refused
+// with [ErrSetup]. Tokens issued elsewhere have no lease and are refused. PostgreSQL
+// only: for another engine the driver panics when it is made.
+//
+// The expiry is read without a lock, so that renewals do not wait: a transaction
+// that outlives the expiry after its last write commits. Under REPEATABLE READ and
+// SERIALIZABLE it is that of the transaction's snapshot, and a long transaction may
+// be refused although its lease was renewed.
+func UntilExpiry() PolicyOption {
+	return func(p *Policy) error {
+		p.untilExpiry = true
+		return nil
+	}
+}
+
+// EndsAtExpiry reports whether writes are refused from the expiry on.
+func (p Policy) EndsAtExpiry() bool { return p.untilExpiry }
+
 // IsZero reports whether p is the zero Policy: every write that carries a
 // token is guarded, and none needs one.
 func (p Policy) IsZero() bool {
-	return p.tables == nil && p.bindings == nil && !p.require && !p.observe && p.audit == nil
+	return p.tables == nil && p.bindings == nil && !p.require && !p.observe && !p.untilExpiry && p.audit == nil
 }
 
 // Requires reports whether a write without a token can be refused at all.

@@ -12,6 +12,8 @@ const (
 	stateUnregistered = "SF002"
 	stateInvalid      = "SF003"
 	stateSchema       = "SF005"
+	stateExpired      = "SF009"
+	stateNoLease      = "SF010"
 )
 
 // FromServer returns what an error of the server means for a statement that
@@ -44,6 +46,16 @@ func FromServer(err error, tokens []Token) error {
 	case stateUnregistered:
 		if t, mark, ok := parseRefusal(message, "unregistered", state, tokens); ok {
 			return &UnregisteredError{Token: t, HighWater: mark, Err: err}
+		}
+	case stateExpired:
+		if t, _, ok := parseRefusal(message, "expired", state, tokens); ok {
+			return &ExpiredError{Token: t, Err: err}
+		}
+	case stateNoLease:
+		return &SetupError{
+			Problem: "the policy ends ownership at the expiry, and this database holds no lease of the token",
+			Remedy:  "keep the leases in the guarded database, or drop UntilExpiry from the policy",
+			Err:     err,
 		}
 	case stateInvalid:
 		if strings.Contains(message, "sqlfence") {

@@ -1,6 +1,9 @@
 package sqlgen
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // SchemaVersion is the version of the schema that [Schema] creates. It grows
 // with every change of the schema, on all engines together.
@@ -71,7 +74,12 @@ func CheckSQL(e Engine, n int, opts ...Option) string {
 	if n < 1 {
 		panic(fmt.Sprintf("sqlgen: CheckSQL for %d tokens", n))
 	}
-	return fenceOf(e).check(n, newOptions(opts).database)
+	o := newOptions(opts)
+	check := fenceOf(e).check(n, o.database)
+	if e == PostgreSQL && o.untilExpiry {
+		check = strings.ReplaceAll(check, "sqlfence.pass(", "sqlfence.pass_unexpired(")
+	}
+	return check
 }
 
 // MarkSQL returns a query with one parameter, the resource. Its row is the

@@ -9,6 +9,7 @@ type options struct {
 	database        string // MySQL: the qualifier of injected names, quoted and with its dot; or ""
 	standardStrings bool
 	safeEncoding    bool
+	untilExpiry     bool
 }
 
 func newOptions(opts []Option) (o options) {
@@ -28,6 +29,12 @@ func Database(name string) Option {
 			o.database = "`" + strings.ReplaceAll(name, "`", "``") + "`."
 		}
 	}
+}
+
+// UntilExpiry has the check refuse a token whose lease has expired, too
+// (PostgreSQL). Other engines ignore it.
+func UntilExpiry() Option {
+	return func(o *options) { o.untilExpiry = true }
 }
 
 // StandardStrings says that PostgreSQL's sessions run with

@@ -205,7 +205,7 @@ func (p *Plan) splice(n int) string {
 
 // appendHead appends the WITH members that hold the check (PostgreSQL).
 func (p *Plan) appendHead(b []byte, n int) []byte {
-	return appendPostgresHead(b, p.suffix, p.Params, n, p.check)
+	return appendPostgresHead(b, p.suffix, p.Params, n, p.check, p.options.untilExpiry)
 }
 
 // freshSuffix returns what to put behind the names that are injected so that

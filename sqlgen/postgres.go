@@ -41,7 +41,7 @@ func postgresNumber(w *walker, _ span, o outcome) (outcome, int, int) {
 //
 // With check, a member of its own asks first and its answer is read by the
 // statement's WHERE too, so that a stale owner's rows are not even looked at.
-func appendPostgresHead(b []byte, suffix string, params, n int, check bool) []byte {
+func appendPostgresHead(b []byte, suffix string, params, n int, check, untilExpiry bool) []byte {
 	put := func(texts ...string) {
 		for _, t := range texts {
 			b = append(b, t...)
@@ -49,13 +49,13 @@ func appendPostgresHead(b []byte, suffix string, params, n int, check bool) []by
 	}
 	if check {
 		put("sqlfence_k", suffix, " AS MATERIALIZED (SELECT ")
-		b = appendPostgresPass(b, params, n)
+		b = appendPostgresPass(b, params, n, untilExpiry)
 		put(" AS ok), sqlfence_guard", suffix, " AS (INSERT INTO sqlfence.nothing SELECT FROM sqlfence_k", suffix,
 			" WHERE NOT sqlfence_k", suffix, ".ok)")
 		return b
 	}
 	put("sqlfence_guard", suffix, " AS (INSERT INTO sqlfence.nothing SELECT WHERE NOT (SELECT ")
-	b = appendPostgresPass(b, params, n)
+	b = appendPostgresPass(b, params, n, untilExpiry)
 	put("))")
 	return b
 }
@@ -68,13 +68,17 @@ func appendPostgresGuard(b []byte, p *Plan, _ int) []byte {
 
 // appendPostgresPass asks about the tokens in the order given: a CASE is
 // evaluated from left to right, an AND need not be.
-func appendPostgresPass(b []byte, params, n int) []byte {
+func appendPostgresPass(b []byte, params, n int, untilExpiry bool) []byte {
+	pass := "sqlfence.pass($"
+	if untilExpiry {
+		pass = "sqlfence.pass_unexpired($"
+	}
 	for i := range n {
 		k := int64(params + i*TokenParams)
 		if i < n-1 {
 			b = append(b, "CASE WHEN "...)
 		}
-		b = strconv.AppendInt(append(b, "sqlfence.pass($"...), k+1, 10)
+		b = strconv.AppendInt(append(b, pass...), k+1, 10)
 		b = strconv.AppendInt(append(b, "::pg_catalog.text, $"...), k+2, 10)
 		b = strconv.AppendInt(append(b, "::pg_catalog.int8, $"...), k+3, 10)
 		b = append(b, "::pg_catalog.int8)"...)

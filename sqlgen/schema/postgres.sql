@@ -32,6 +32,8 @@
 --   SF003  invalid input
 --   SF004  epochs exhausted: 9223372036854775807 is reached and never wrapped
 --   SF005  the schema is damaged, or belongs to another role
+--   SF009  expired: the token is valid, but its lease has run out (pass_unexpired)
+--   SF010  there is no lease of the token in this database (pass_unexpired)
 --   SF008  a protected table was written without passing the fence
 --   (SF999 is used within and never leaves; it is not SF000, because a handler for
 --   a code that ends in 000 catches its whole class)
@@ -184,6 +186,34 @@ BEGIN
 	RAISE EXCEPTION USING ERRCODE = 'SF001', MESSAGE = pg_catalog.format(
 		'sqlfence: fenced: high_water=%s grant=%s epoch=%s resource=%s',
 		mark, pass.grant_id, pass.epoch, pass.resource);
+END
+$sqlfence$;
+
+-- pass_unexpired is pass for policies that end ownership at the expiry: it also
+-- raises SF009 if the lease has expired, and SF010 if there is none here. The lease is
+-- read without a lock, so that renewals do not wait.
+CREATE OR REPLACE FUNCTION sqlfence.pass_unexpired(
+	resource pg_catalog.text, epoch pg_catalog.int8, grant_id pg_catalog.int8
+) RETURNS pg_catalog.bool
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
+#variable_conflict use_column
+DECLARE
+	expiry pg_catalog.timestamptz;
+BEGIN
+	PERFORM sqlfence.pass(pass_unexpired.resource, pass_unexpired.epoch, pass_unexpired.grant_id);
+	SELECT l.expires_at INTO expiry FROM sqlfence.leases AS l
+	WHERE l.resource OPERATOR(pg_catalog.=) (pass_unexpired.resource COLLATE pg_catalog."C")
+		AND l.epoch OPERATOR(pg_catalog.=) pass_unexpired.epoch AND l.grant_id OPERATOR(pg_catalog.=) pass_unexpired.grant_id;
+	IF expiry OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp() THEN
+		RETURN true;
+	END IF;
+	IF expiry IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'SF010', MESSAGE = pg_catalog.format(
+			'sqlfence: no lease: resource=%s', pass_unexpired.resource);
+	END IF;
+	RAISE EXCEPTION USING ERRCODE = 'SF009', MESSAGE = pg_catalog.format(
+		'sqlfence: expired: high_water=%s grant=%s epoch=%s resource=%s',
+		pass_unexpired.epoch, pass_unexpired.grant_id, pass_unexpired.epoch, pass_unexpired.resource);
 END
 $sqlfence$;
 
