@@ -15,8 +15,10 @@ import (
 // price of one more round trip: a stale owner learns of it before he has done any
 // work, and every transaction takes the fence before it touches data, so that two
 // of them, or one and a takeover, never wait for each other in a circle. BeginTx
-// then returns the refusal. Transactions begun without a token, or by text, are as
-// ever.
+// then returns the refusal. Transactions begun without a token, by text, or as
+// read-only ones, which write nothing, are as ever. The check is the first
+// statement of the transaction: give BeginTx the isolation level, since SET
+// TRANSACTION comes too late then.
 func CheckAtBegin() Option {
 	return func(c *config) { c.checkAtBegin = true }
 }
@@ -96,7 +98,7 @@ func (s *session) bound(ctx context.Context) error {
 
 // beginGuarded does what the options want of a transaction that has just begun
 // with tokens.
-func (s *session) beginGuarded(ctx context.Context) error {
+func (s *session) beginGuarded(ctx context.Context, opts driver.TxOptions) error {
 	if !s.checkAtBegin && s.boundArgs == nil || s.txTokens == nil {
 		return nil
 	}
@@ -105,7 +107,7 @@ func (s *session) beginGuarded(ctx context.Context) error {
 	if s.fake == nil {
 		err = s.bound(ctx)
 	}
-	if err != nil || !s.checkAtBegin {
+	if err != nil || !s.checkAtBegin || opts.ReadOnly {
 		return err
 	}
 	if err := s.box(ctx, tokens); err != nil {

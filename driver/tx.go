@@ -24,7 +24,7 @@ func (s *session) ConnBeginTx(ctx context.Context, _ driver.ConnBeginTx, opts dr
 		return ctx, nil, err
 	}
 	s.tx, s.txTokens, s.bounded = tx, guard.Tokens(ctx), false
-	if err := s.beginGuarded(ctx); err != nil {
+	if err := s.beginGuarded(ctx, opts); err != nil {
 		if tx.Rollback() != nil && !s.idle(ctx) {
 			s.broken = true
 		}

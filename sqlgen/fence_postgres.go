@@ -44,10 +44,12 @@ func postgresCheck(n int, _ string) string {
 
 // postgresGrants leaves the tables closed: what the role needs of them the
 // functions do for it. The INSERT privilege is on a table whose constraint
-// admits no row.
+// admits no row. Whoever may call evict ends sessions with its owner's rights:
+// that takes a grant of its own.
 func postgresGrants(role string) string {
 	r := `"` + strings.ReplaceAll(role, `"`, `""`) + `"`
 	return "GRANT USAGE ON SCHEMA sqlfence TO " + r + ";\n" +
 		"GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA sqlfence TO " + r + ";\n" +
+		"REVOKE EXECUTE ON FUNCTION sqlfence.evict(text, text, interval) FROM " + r + ";\n" +
 		"GRANT INSERT ON TABLE sqlfence.nothing TO " + r + ";\n"
 }

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"database/sql"
 	"errors"
 	"strings"
 	"testing"
@@ -33,6 +34,17 @@ func TestTokensAreCheckedAtBegin(t *testing.T) {
 			w.Want("Commit", tx.Commit(), nil)
 			tx = w.Begin(t.Context(), db)
 			w.Want("Commit without a token", tx.Commit(), nil)
+			for _, level := range []sql.IsolationLevel{sql.LevelReadUncommitted, sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
+				tx, err := db.BeginTx(w.With(drivertest.Current), &sql.TxOptions{Isolation: level, ReadOnly: true})
+				w.Want("a read-only transaction, "+level.String(), err, nil)
+				w.Must(tx, `SELECT * FROM d`)
+				w.Want("its end", tx.Commit(), nil)
+			}
+			uncommitted := w.Conn(w.Fenced)
+			w.Must(uncommitted, `BEGIN ISOLATION LEVEL READ UNCOMMITTED READ ONLY`)
+			w.Want("Check", guard.NewFence(uncommitted, w.Engine.Engine).Check(t.Context(), drivertest.Current), nil)
+			w.Want("Check, stale", guard.NewFence(uncommitted, w.Engine.Engine).Check(t.Context(), drivertest.Stale), guard.ErrFenced)
+			w.Must(uncommitted, `ROLLBACK`)
 		}
 	})
 }

@@ -508,7 +508,7 @@ func TestTenScriptsAtOnce(t *testing.T) {
 		user.Must(head+`SELECT $1::text`, "x", token.Resource, token.Epoch, token.Grant)
 		for _, text := range []string{
 			`SELECT * FROM sqlfence.leases`, `UPDATE sqlfence.fences SET high_water = 1`, `DELETE FROM sqlfence.meta`, `TRUNCATE sqlfence.nothing`,
-			`CREATE TABLE sqlfence.mine ()`,
+			`CREATE TABLE sqlfence.mine ()`, `SELECT * FROM sqlfence.evict('r', 'A', '0')`,
 		} {
 			if err := user.Exec(text); State(err) != "42501" {
 				t.Errorf("the application may run %s: %v", text, err)

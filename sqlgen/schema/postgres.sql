@@ -156,7 +156,8 @@ BEGIN
 		(key OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4,
 		((key OPERATOR(pg_catalog.<<) 32) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) IS NULL THEN
 	END IF;
-	IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' THEN
+	-- To PostgreSQL, READ UNCOMMITTED is READ COMMITTED.
+	IF pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN
 		SELECT f.high_water, f.grant_id, (SELECT m.secret FROM sqlfence.meta AS m) INTO mark, mark_grant, secret
 		FROM sqlfence.fences AS f
 		WHERE f.resource OPERATOR(pg_catalog.=) (pass.resource COLLATE pg_catalog."C");
@@ -408,7 +409,7 @@ CREATE OR REPLACE FUNCTION sqlfence.renew_one(
 ) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER AS $sqlfence$
 #variable_conflict use_column
 DECLARE
-	fresh pg_catalog.bool := pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed';
+	fresh pg_catalog.bool := pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ');
 	lease_grant pg_catalog.int8;
 	lease_expires pg_catalog.timestamptz;
 	mark_grant pg_catalog.int8;
@@ -489,7 +490,7 @@ CREATE OR REPLACE FUNCTION sqlfence.acquire(
 ) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
 #variable_conflict use_column
 DECLARE
-	fresh pg_catalog.bool := pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed';
+	fresh pg_catalog.bool := pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ');
 	life pg_catalog.interval := sqlfence.span(acquire.ttl);
 	now pg_catalog.timestamptz;
 	lease_epoch pg_catalog.int8;
@@ -638,7 +639,7 @@ CREATE OR REPLACE FUNCTION sqlfence.abandon(
 ) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET lock_timeout = 0 AS $sqlfence$
 #variable_conflict use_column
 DECLARE
-	fresh pg_catalog.bool := pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed';
+	fresh pg_catalog.bool := pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ');
 	ms pg_catalog.float8 := pg_catalog.date_part('epoch', abandon.wait) OPERATOR(pg_catalog.*) 1000::pg_catalog.float8;
 	lease_owner pg_catalog.text;
 	lease_epoch pg_catalog.int8;
@@ -825,7 +826,7 @@ CREATE OR REPLACE FUNCTION sqlfence.release(
 ) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
 #variable_conflict use_column
 DECLARE
-	fresh pg_catalog.bool := pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed';
+	fresh pg_catalog.bool := pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ');
 	lease_grant pg_catalog.int8;
 	lease_expires pg_catalog.timestamptz;
 	mark_grant pg_catalog.int8;
@@ -908,7 +909,7 @@ CREATE OR REPLACE FUNCTION sqlfence.advance(
 ) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
 #variable_conflict use_column
 DECLARE
-	fresh pg_catalog.bool := pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed';
+	fresh pg_catalog.bool := pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ');
 	floor pg_catalog.int8;
 BEGIN
 	PERFORM sqlfence.check_token(advance.resource, advance.epoch, advance.grant_id);
