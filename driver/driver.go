@@ -48,7 +48,7 @@ type Checker interface {
 	Check(ctx context.Context, tokens ...guard.Token) error
 }
 
-// FakeFence, for a program's own tests, asks the checker instead of the database:
+// FakeFence is for a program's own tests: it asks the checker instead of the database:
 // texts are sent as they are, without a fence. What could not be guarded is refused
 // as ever, and so is what the checker refuses. See package guard/guardtest. Nothing
 // is safe with it.

@@ -33,7 +33,7 @@ func FromServer(err error, tokens []Token) error {
 	if errors.Is(err, ErrFenced) || errors.Is(err, ErrUnregistered) || errors.Is(err, ErrSetup) {
 		return err
 	}
-	server, state := fromServer(err)
+	state, server := fromServer(err)
 	if state == "" {
 		return fromMySQL(err)
 	}
@@ -81,26 +81,26 @@ func FromServer(err error, tokens []Token) error {
 // there is none: what the first error says that has a method SQLState, as those of
 // pgx and lib/pq have, or a method Field, as those of bun's pgdriver have.
 func SQLState(err error) string {
-	_, state := fromServer(err)
+	state, _ := fromServer(err)
 	return state
 }
 
-func fromServer(err error) (server error, state string) {
+func fromServer(err error) (state string, server error) {
 	var s interface {
 		error
 		SQLState() string
 	}
 	if errors.As(err, &s) {
-		return s, s.SQLState()
+		return s.SQLState(), s
 	}
 	var f interface {
 		error
 		Field(byte) string // by the letters of the protocol's error message
 	}
 	if errors.As(err, &f) {
-		return f, f.Field('C')
+		return f.Field('C'), f
 	}
-	return nil, ""
+	return "", nil
 }
 
 // grants returns the statements that let a role write under the fence.
