@@ -51,6 +51,7 @@ func (s *session) failed(ctx context.Context, err error, tokens []guard.Token) e
 	if errors.Is(err, guard.ErrFenced) || errors.Is(err, guard.ErrUnregistered) {
 		s.refuse(ctx, err)
 	}
+	s.lost(ctx, err)
 	return err
 }
 
@@ -247,9 +248,9 @@ func (b *bracket) end(ctx context.Context, err error) error {
 	s := b.session
 	switch {
 	case b.tx != nil && err == nil:
-		err = onceOnly(b.tx.Commit())
+		err = onceOnly(s.commit(ctx, b.tx))
 	case b.tx != nil:
-		if rollbackErr := b.tx.Rollback(); rollbackErr != nil {
+		if rollbackErr := s.rollback(ctx, b.tx); rollbackErr != nil {
 			s.broken = true
 		}
 		if s.native != nil && s.native.Alone(err) {
@@ -272,6 +273,22 @@ func (b *bracket) end(ctx context.Context, err error) error {
 		return nil
 	}
 	return s.failed(ctx, err, b.tokens)
+}
+
+// commit ends a transaction of our own. On MySQL, completion_type would let a plain
+// COMMIT begin another, or end the session.
+func (s *session) commit(ctx context.Context, tx driver.Tx) error {
+	if s.engine == sqlgen.MySQL {
+		return s.run(context.WithoutCancel(ctx), "COMMIT AND NO CHAIN NO RELEASE", nil)
+	}
+	return tx.Commit()
+}
+
+func (s *session) rollback(ctx context.Context, tx driver.Tx) error {
+	if s.engine == sqlgen.MySQL {
+		return s.finally(ctx, rollbackMySQL)
+	}
+	return tx.Rollback()
 }
 
 // unsave undoes what was done since the savepoint, if it is still there.

@@ -50,7 +50,7 @@ func (s *session) locate(ctx context.Context) error {
 		defer func() { _ = raw.Close() }() // it has said what it had to say
 		name := ""
 		asking := &session{raw: raw, shared: s.shared}
-		err = asking.read(ctx, "SELECT DATABASE()", nil, func(row []driver.Value) error {
+		err = asking.read(ctx, "SELECT DATABASE() LIMIT 1", nil, func(row []driver.Value) error {
 			name, _ = asString(row[0]) // NULL: none
 			return nil
 		})
@@ -93,8 +93,10 @@ func (s *session) doubt(p *sqlgen.Plan, err error) {
 		s.unsure = s.unsure || err != nil || p.Commits
 	case sqlgen.KindBegin:
 		s.unsure = err != nil
-	case sqlgen.KindCommit, sqlgen.KindRollback, sqlgen.KindPrepareTx, sqlgen.KindSession, sqlgen.KindEmpty:
+	case sqlgen.KindCommit, sqlgen.KindRollback, sqlgen.KindPrepareTx, sqlgen.KindEmpty:
 		s.unsure = true // completion_type may have begun another
+	case sqlgen.KindSession:
+		s.unsure, s.commits = true, commitsUnasked // a SET of what was not understood
 	default:
 		s.unsure, s.commits, s.mayBeXA = true, commitsUnasked, true
 	}
@@ -136,7 +138,7 @@ func withinXA(p *sqlgen.Plan) error {
 func (s *session) open(ctx context.Context) (bool, error) {
 	if s.commits == commitsUnasked {
 		var on int64
-		err := s.read(ctx, "SELECT @@SESSION.autocommit", nil, func(row []driver.Value) (err error) {
+		err := s.read(ctx, "SELECT @@SESSION.autocommit LIMIT 1", nil, func(row []driver.Value) (err error) {
 			on, err = asInt(row[0])
 			return err
 		})
@@ -148,42 +150,95 @@ func (s *session) open(ctx context.Context) (bool, error) {
 			s.commits = commitsNever
 		}
 	}
-	if s.commits == commitsNever {
-		return true, nil // at the latest from the next statement on
-	}
-	if s.tx == nil && !s.textual && !s.unsure {
+	if s.commits != commitsNever && s.tx == nil && !s.textual && !s.unsure {
 		return false, nil
 	}
-	// The one question that both families answer. It is about the next
-	// transaction, which will be one that writes, and outside of one only.
-	const inTransaction = 1568
-	err := s.run(ctx, "SET TRANSACTION READ WRITE", nil)
-	if err != nil && guard.ServerNumber(err) != inTransaction {
+	// The one question that both families answer and that changes nothing: a
+	// savepoint is one within a transaction only, or without autocommit.
+	const noSavepoint = 1305
+	if err := s.run(ctx, savepoint, nil); err != nil {
 		return false, err
 	}
-	s.textual = s.tx == nil && err != nil
+	err := s.run(ctx, "RELEASE SAVEPOINT sqlfence_check", nil)
+	if err != nil && guard.ServerNumber(err) != noSavepoint {
+		return false, err
+	}
+	s.textual = s.tx == nil && err == nil
 	s.unsure = s.tx != nil
-	return err != nil, nil
+	return err == nil, nil
 }
+
+// outlived finds out whether a transaction that a text has begun with tokens is
+// still there: its tokens end with it.
+func (s *session) outlived(ctx context.Context) error {
+	if s.engine != sqlgen.MySQL || s.tx != nil || s.txTokens == nil || !s.unsure {
+		return nil
+	}
+	_, err := s.open(ctx)
+	return err
+}
+
+// rollbackMySQL says NO CHAIN because completion_type may say otherwise.
+const rollbackMySQL = "ROLLBACK AND NO CHAIN NO RELEASE"
 
 // refuseOnMySQL ends the transaction, if there is one, for refuse.
 func (s *session) refuseOnMySQL(ctx context.Context, err error) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
-	open, askErr := s.open(bounded)
-	if askErr != nil {
-		s.broken = true
-		return
+	if s.tx == nil {
+		open, askErr := s.open(bounded)
+		if askErr != nil {
+			s.broken = true
+			return
+		}
+		if !open {
+			return
+		}
 	}
-	if !open {
-		return
-	}
-	// NO CHAIN: completion_type may say otherwise.
-	if s.run(bounded, "ROLLBACK AND NO CHAIN NO RELEASE", nil) != nil {
+	if s.run(bounded, rollbackMySQL, nil) != nil {
 		s.broken = true
 	}
 	s.refused = err
 }
+
+// watches reports whether errors are to be looked at: the program's transaction,
+// which MySQL may end as a whole at any of them, is a guarded one.
+func (s *session) watches() bool {
+	return s.engine == sqlgen.MySQL && (s.holds || s.txTokens != nil) && s.refused == nil && !s.broken
+}
+
+// lost ends a guarded transaction that the server has rolled back because of err, or
+// may have: without that, what follows would be committed statement by statement
+// (SPEC G8). Each further statement and the commit then fail with that err.
+func (s *session) lost(ctx context.Context, err error) {
+	if err == nil || !s.watches() {
+		return
+	}
+	switch guard.ServerNumber(err) {
+	case 1213, // deadlock; a node of Galera that was overruled
+		1020,             // the row has changed since the snapshot
+		1467,             // the next AUTO_INCREMENT value was not to be had: a deadlock that the server does not know of
+		1206,             // too many locks
+		1402, 1613, 1614, // a transaction of XA that was rolled back
+		3101: // rolled back at commit, by group replication
+		s.refuse(ctx, &rolledBackError{err})
+	case 1205: // a wait for a lock: the statement, or with innodb_rollback_on_timeout all
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+		defer cancel()
+		if open, askErr := s.open(bounded); askErr != nil || !open {
+			s.refuse(ctx, &rolledBackError{err})
+		}
+	}
+}
+
+// rolledBackError is what a transaction is told that the server has rolled back.
+type rolledBackError struct{ cause error }
+
+func (e *rolledBackError) Error() string {
+	return "sqlfence: the server has rolled the transaction back: " + e.cause.Error()
+}
+
+func (e *rolledBackError) Unwrap() error { return e.cause }
 
 // asInt returns the number in a column: servers of this family send it as text
 // where nothing was prepared.

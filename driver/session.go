@@ -47,6 +47,7 @@ type session struct {
 	unsure  bool    // MySQL: a transaction may have begun or ended
 	commits commits // MySQL: whether statements commit by themselves
 	mayBeXA bool    // MySQL: a transaction of XA may be open
+	holds   bool    // MySQL: the open transaction has had a guarded statement
 
 	databases databases // SQLite: whether other databases are attached
 	fileAsked bool      // SQLite: for file
@@ -96,7 +97,7 @@ type target interface {
 // further ado: no token and no policy is about it, and it changes nothing that
 // the session keeps track of.
 func (s *session) unconcerned(ctx context.Context, text string) bool {
-	return s.refused == nil && !s.broken && s.txTokens == nil && !s.policy.Watches() &&
+	return s.refused == nil && !s.broken && s.txTokens == nil && !s.holds && !s.policy.Watches() &&
 		guard.Tokens(ctx) == nil && !s.tracks(text)
 }
 
@@ -121,6 +122,9 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 	if tokens == nil {
 		if guard.IsWithout(ctx) {
 			return d, nil
+		}
+		if err := s.outlived(ctx); err != nil {
+			return d, err
 		}
 		tokens = s.inherited()
 	}
@@ -183,6 +187,7 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 			d.way = plain
 			return d, s.policy.Report(d.plan, withinXA(d.plan))
 		}
+		s.holds = s.inTransaction()
 	}
 	s.pass(ctx, tokens)
 	if err := s.verify(ctx, tokens); err != nil {
@@ -347,6 +352,7 @@ func (s *session) exec(ctx context.Context, t target, text string, args []driver
 	}
 	res, err := t.exec(ctx, d, 0, d.args)
 	s.track(d, err)
+	s.lost(ctx, err)
 	return res, err
 }
 
@@ -392,6 +398,10 @@ func (s *session) query(ctx context.Context, t target, text string, args []drive
 	}
 	raw, err := t.query(ctx, d, 0, d.args)
 	s.track(d, err)
+	s.lost(ctx, err)
+	if err == nil && s.watches() {
+		return newRows(&rows{session: s, ctx: ctx, raw: raw}), nil
+	}
 	return raw, err
 }
 

@@ -80,7 +80,7 @@ func (s *session) TxRollback(_ context.Context, tx driver.Tx) error {
 
 // ended forgets the transaction.
 func (s *session) ended() {
-	s.tx, s.textual, s.txTokens, s.outermost, s.refused, s.bounded = nil, false, nil, "", nil, false
+	s.tx, s.textual, s.txTokens, s.outermost, s.refused, s.bounded, s.holds = nil, false, nil, "", nil, false, false
 }
 
 // reset is called before the connection is used by somebody else.
@@ -106,13 +106,13 @@ func (s *session) refuse(ctx context.Context, err error) {
 		return
 	}
 	switch {
+	case s.engine == sqlgen.MySQL:
+		s.refuseOnMySQL(ctx, err)
 	case s.tx != nil:
 		s.refused = err
 		if s.tx.Rollback() != nil && !s.idle(ctx) {
 			s.broken = true
 		}
-	case s.engine == sqlgen.MySQL:
-		s.refuseOnMySQL(ctx, err)
 	case s.engine == sqlgen.SQLite:
 		// Only SQLite knows whether a transaction is open; outside, this fails.
 		if s.finally(ctx, "ROLLBACK") == nil {
@@ -207,7 +207,7 @@ func (s *session) track(d *decision, err error) {
 		// A failed COMMIT ends the transaction on PostgreSQL, but not always
 		// on SQLite, where being wrong in this direction costs nothing.
 		if !chain && (err == nil || s.engine != sqlgen.SQLite) {
-			s.textual, s.outermost = false, ""
+			s.textual, s.outermost, s.holds = false, "", s.holds && s.tx != nil
 			if s.tx == nil {
 				s.txTokens = nil
 			}

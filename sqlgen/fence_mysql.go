@@ -2,6 +2,7 @@ package sqlgen
 
 import (
 	_ "embed" // the schema
+	"strconv"
 	"strings"
 )
 
@@ -14,10 +15,10 @@ var mysqlSchema string
 var mysqlFence = fence{
 	schema: mysqlSchema,
 	version: func(db string) string {
-		return "SELECT s.version FROM " + db + "sqlfence_schema AS s WHERE s.at = CURRENT_TIMESTAMP(6)"
+		return "SELECT s.version FROM " + db + "sqlfence_schema AS s WHERE s.at = CURRENT_TIMESTAMP(6) LIMIT 1"
 	},
 	check:   mysqlCheck,
-	mark:    "SELECT g.high_water, g.grant_id FROM sqlfence_guard AS g WHERE g.resource = ? AND g.at = CURRENT_TIMESTAMP(6)",
+	mark:    "SELECT g.high_water, g.grant_id FROM sqlfence_guard AS g WHERE g.resource = ? AND g.at = CURRENT_TIMESTAMP(6) LIMIT 1",
 	advance: "CALL sqlfence_advance(?, ?, ?, 10, FALSE)",
 	grants:  mysqlGrants,
 }
@@ -25,12 +26,13 @@ var mysqlFence = fence{
 // mysqlCheck reads with a lock: it sees the newest mark under every isolation
 // level, and that stays until the transaction ends. One branch for each token, so
 // that exactly its row is locked, and in the tokens' order. All parameters of the
-// tokens are used, because the server counts them.
+// tokens are used, because the server counts them. LIMIT, because sql_select_limit may
+// say less.
 func mysqlCheck(n int, db string) string {
 	one := "(SELECT sqlfence_g.resource, sqlfence_g.high_water, sqlfence_g.grant_id FROM " + db + "sqlfence_guard AS sqlfence_g" +
 		" WHERE sqlfence_g.resource = ? AND ? IS NOT NULL AND ? IS NOT NULL AND sqlfence_g.at = CURRENT_TIMESTAMP(6)" +
 		" LOCK IN SHARE MODE)"
-	return strings.Repeat(one+" UNION ALL ", n-1) + one
+	return strings.Repeat(one+" UNION ALL ", n-1) + one + " LIMIT " + strconv.Itoa(n)
 }
 
 // mysqlPublic are the procedures for everybody's use.
