@@ -128,7 +128,11 @@ func (s *session) beginGuarded(ctx context.Context, opts driver.TxOptions) error
 			return s.meaning(err, tokens)
 		}
 	}
-	return s.meaning(s.ask(ctx, tokens), tokens)
+	err = s.meaning(s.ask(ctx, tokens), tokens)
+	if err == nil {
+		s.passed(tokens)
+	}
+	return err
 }
 
 // meaning returns what err says about the fence, or err.

@@ -89,6 +89,7 @@ func Raw(driverConn any) (driver.Conn, bool) {
 		return nil, false
 	}
 	c.session.databases, c.session.unsure, c.session.commits, c.session.mayBeXA = unasked, true, commitsUnasked, true
+	c.session.kept, c.session.nested = nil, true
 	return c.raw, true
 }
 

@@ -53,6 +53,7 @@ func (c *connector) Driver() driver.Driver { return c.driver }
 
 // Close implements [io.Closer].
 func (c *connector) Close() error {
+	c.shared.aside.close()
 	if closer, ok := c.parent.(io.Closer); ok {
 		return closer.Close()
 	}
@@ -67,6 +68,7 @@ type shared struct {
 	standard *sqlgen.Cache // for sessions with standard strings and a safe encoding
 	verified atomic.Bool   // the schema was found to be there, and of our version
 	seen     seenTokens
+	aside    aside
 	place    atomic.Pointer[place] // MySQL: where the fence is; nil until that is known
 	// connect opens a bare connection to the same database.
 	connect func(context.Context) (driver.Conn, error)

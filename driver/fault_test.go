@@ -341,7 +341,7 @@ func TestRefusalInAFurtherResultSet(t *testing.T) {
 		{&serverError{"SF001", "sqlfence: fenced: high_water=8 grant=1 epoch=7 resource=r"}, guard.ErrFenced},
 		{&serverError{"23505", "duplicate"}, nil},
 	} {
-		raw := &resultSetConn{faultyConn{&faultyServer{engine: sqlgen.PostgreSQL}}, x.err}
+		raw := &resultSetConn{faultyConn{&faultyServer{engine: sqlgen.PostgreSQL, mark: token}}, x.err}
 		db := sql.OpenDB(fence.WrapConnector(oneConnector{raw}, sqlgen.PostgreSQL))
 		rows, err := db.QueryContext(guard.With(t.Context(), token), "UPDATE d SET v = 1")
 		if err != nil {

@@ -239,6 +239,7 @@ func (s *session) bracket(ctx context.Context, tokens []guard.Token) (*bracket, 
 	if err := s.ask(ctx, tokens); err != nil {
 		return nil, b.end(ctx, err)
 	}
+	s.passed(tokens)
 	return b, nil
 }
 

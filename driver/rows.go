@@ -41,7 +41,7 @@ type rows struct {
 	raw     driver.Rows
 	after   driver.Stmt // closed with the rows, or nil
 	tokens  []guard.Token
-	late    bool // the check comes behind the row work
+	spliced bool // the fence is in the statement
 	ask     bool // no row may mean that the fence refused; cleared when known
 	returns bool // a row is one that the statement wrote, and so proof that it did
 	closed  bool
@@ -80,6 +80,9 @@ func (r *rows) advance(next func() error) error {
 			return r.err
 		}
 	}
+	if !r.closed {
+		r.session.passed(r.tokens)
+	}
 	return io.EOF
 }
 
@@ -90,7 +93,10 @@ func (r *rows) fail(err error) error {
 		r.closed = true
 		_ = r.closeRaw() // err is the cause
 	}
-	r.err = r.session.unmasked(r.ctx, &late{r.late, r.tokens}, r.session.failed(r.ctx, err, r.tokens))
+	r.err = r.session.failed(r.ctx, err, r.tokens)
+	if r.spliced {
+		r.err = r.session.unmasked(r.ctx, r.tokens, r.err)
+	}
 	if r.ask {
 		// The error may have come before the first row showed, such as the end
 		// of the context: the fence may have refused all the same.

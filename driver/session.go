@@ -44,6 +44,9 @@ type session struct {
 
 	bounded bool // the open transaction has its bounds, as far as texts tell
 
+	kept   []guard.Token // PostgreSQL: what the transaction of BeginTx has passed for good
+	nested bool          // a savepoint may be open in it, or it may be another one
+
 	unsure  bool    // MySQL: a transaction may have begun or ended
 	commits commits // MySQL: whether statements commit by themselves
 	mayBeXA bool    // MySQL: a transaction of XA may be open
@@ -83,8 +86,6 @@ type decision struct {
 	fenced string // the text with the fence spliced in
 }
 
-func (d *decision) late() *late { return &late{d.plan.ChecksLate(), d.tokens} }
-
 // target is where a statement is executed: directly on the connection, or
 // prepared on it. tokens is the number of tokens that are spliced in; 0 is the
 // text as it is.
@@ -104,7 +105,7 @@ func (s *session) unconcerned(ctx context.Context, text string) bool {
 // tracks reports whether executing the text may change what the session keeps
 // track of. False alarms cost time only.
 func (s *session) tracks(text string) bool {
-	if s.native != nil && s.txTokens == nil && !s.bounded {
+	if s.native != nil && s.txTokens == nil && !s.bounded && (s.tx == nil || s.engine != sqlgen.PostgreSQL) {
 		return false // the connection itself tells whether a transaction is open
 	}
 	return sqlgen.MayChangeTransaction(s.engine, text)
@@ -329,7 +330,7 @@ func (s *session) exec(ctx context.Context, t target, text string, args []driver
 	case spliced:
 		res, err := t.exec(ctx, d, len(d.tokens), s.guarded(d, true))
 		if err != nil {
-			return nil, s.interrupted(ctx, d, s.unmasked(ctx, d.late(), s.failed(ctx, err, d.tokens)))
+			return nil, s.interrupted(ctx, d, s.unmasked(ctx, d.tokens, s.failed(ctx, err, d.tokens)))
 		}
 		if d.plan.AskOnZero() {
 			if n, err := res.RowsAffected(); err != nil || n == 0 {
@@ -338,6 +339,7 @@ func (s *session) exec(ctx context.Context, t target, text string, args []driver
 				}
 			}
 		}
+		s.passed(d.tokens)
 		return res, nil
 	case checked:
 		b, err := s.bracket(ctx, d.tokens)
@@ -370,9 +372,9 @@ func (s *session) query(ctx context.Context, t target, text string, args []drive
 	case spliced:
 		raw, err := t.query(ctx, d, len(d.tokens), s.guarded(d, false))
 		if err != nil {
-			return nil, s.interrupted(ctx, d, s.unmasked(ctx, d.late(), s.failed(ctx, err, d.tokens)))
+			return nil, s.interrupted(ctx, d, s.unmasked(ctx, d.tokens, s.failed(ctx, err, d.tokens)))
 		}
-		return newRows(&rows{session: s, ctx: ctx, raw: raw, after: d.after, tokens: d.tokens, late: d.plan.ChecksLate(), ask: d.plan.AskOnZero(), returns: d.plan.Returns()}), nil
+		return newRows(&rows{session: s, ctx: ctx, raw: raw, after: d.after, tokens: d.tokens, spliced: true, ask: d.plan.AskOnZero(), returns: d.plan.Returns()}), nil
 	case checked:
 		b, err := s.bracket(ctx, d.tokens)
 		if err != nil {

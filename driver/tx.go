@@ -19,11 +19,12 @@ func (s *session) ConnBeginTx(ctx context.Context, _ driver.ConnBeginTx, opts dr
 		return ctx, nil, driver.ErrBadConn
 	}
 	s.pass(ctx, guard.Tokens(ctx))
+	inside := s.inTransaction() // PostgreSQL only warns of it
 	tx, err := s.begin(ctx, opts)
 	if err != nil {
 		return ctx, nil, err
 	}
-	s.tx, s.txTokens, s.bounded = tx, guard.Tokens(ctx), false
+	s.tx, s.txTokens, s.bounded, s.kept, s.nested = tx, guard.Tokens(ctx), false, nil, inside
 	if err := s.beginGuarded(ctx, opts); err != nil {
 		if tx.Rollback() != nil && !s.idle(ctx) {
 			s.broken = true
@@ -80,7 +81,7 @@ func (s *session) TxRollback(_ context.Context, tx driver.Tx) error {
 
 // ended forgets the transaction.
 func (s *session) ended() {
-	s.tx, s.textual, s.txTokens, s.outermost, s.refused, s.bounded, s.holds = nil, false, nil, "", nil, false, false
+	s.tx, s.textual, s.txTokens, s.outermost, s.refused, s.bounded, s.holds, s.kept = nil, false, nil, "", nil, false, false, nil
 }
 
 // reset is called before the connection is used by somebody else.
@@ -184,6 +185,14 @@ func (s *session) track(d *decision, err error) {
 	case sqlgen.KindCommit, sqlgen.KindRollback, sqlgen.KindRollbackTo, sqlgen.KindPrepareTx,
 		sqlgen.KindSession, sqlgen.KindSeveral, sqlgen.KindUnknown:
 		s.bounded = false // undone, or another's, or set otherwise
+	}
+	switch d.plan.Kind {
+	case sqlgen.KindSavepoint:
+		s.nested = true // what was passed before stays passed whatever is rolled back to
+	case sqlgen.KindRelease, sqlgen.KindRollbackTo, sqlgen.KindEmpty, sqlgen.KindRead, sqlgen.KindInsert, sqlgen.KindUpdate,
+		sqlgen.KindDelete, sqlgen.KindMerge, sqlgen.KindWriteInWith, sqlgen.KindSession, sqlgen.KindDefinition, sqlgen.KindOtherWrite:
+	default:
+		s.kept, s.nested = nil, true // another transaction, or who knows
 	}
 	if s.engine == sqlgen.MySQL {
 		s.doubt(d.plan, err)

@@ -62,13 +62,6 @@ func (p *Plan) Text() string { return p.text }
 // raises an error.
 func (p *Plan) AskOnZero() bool { return p.Strategy == Splice && p.rules.askOnZero }
 
-// ChecksLate reports whether the check may come behind the row work of the
-// statement, whose failure then hides a refusal (PostgreSQL: all spliced writes but
-// UPDATE and DELETE).
-func (p *Plan) ChecksLate() bool {
-	return p.Strategy == Splice && p.Engine == PostgreSQL && !p.check
-}
-
 // Returns reports whether a row of the result is one that the statement wrote.
 // It is false without RETURNING: SQLite can be told to answer each write with
 // a row of its own (PRAGMA count_changes), which proves nothing.

@@ -12,15 +12,19 @@ import (
 	"github.com/sqlfence/sqlfence/guard"
 )
 
-// An INSERT is checked behind its row work. A stale owner whose row breaks a
-// constraint is told that he is stale, with the server's error behind it; and a
+// An INSERT is checked behind its row work, and triggers for a statement and constant
+// expressions come before every check. A stale owner whose statement fails by
+// them is told that he is stale, with the server's error behind it; and a
 // valid owner what the server said (SPEC G6).
-func TestAStaleInsertThatBreaksAConstraintIsFenced(t *testing.T) {
+func TestAStaleWriteThatFailsIsFenced(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *drivertest.World) {
 		w.Must(w.Bare, `ALTER TABLE d ADD CHECK (v <> 'bad')`)
 		w.Must(w.Bare, `CREATE FUNCTION grumble() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 			IF NEW.n = 13 THEN RAISE EXCEPTION 'unlucky' USING ERRCODE = 'UX001'; END IF; RETURN NEW; END $$`)
 		w.Must(w.Bare, `CREATE TRIGGER grumble BEFORE INSERT ON d FOR EACH ROW EXECUTE FUNCTION grumble()`)
+		w.Must(w.Bare, `CREATE TABLE b (id INTEGER)`)
+		w.Must(w.Bare, `CREATE FUNCTION raise() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$`)
+		w.Must(w.Bare, `CREATE TRIGGER raise BEFORE UPDATE OR DELETE ON b EXECUTE FUNCTION raise()`)
 		for _, x := range []struct {
 			text, code string
 			returns    bool
@@ -32,6 +36,11 @@ func TestAStaleInsertThatBreaksAConstraintIsFenced(t *testing.T) {
 			{`INSERT INTO d (id, n) VALUES (5, 1/0)`, "22012", false},
 			{`INSERT INTO d (id, n) VALUES (5, 13)`, "UX001", false},
 			{`WITH x AS (INSERT INTO d (id) VALUES (1) RETURNING id) SELECT id FROM x`, "23505", true},
+			{`UPDATE b SET id = 2`, "P0001", false},
+			{`DELETE FROM b RETURNING id`, "P0001", true},
+			{`UPDATE d SET n = 1/0 WHERE id = 1`, "22012", false},
+			{`DELETE FROM d WHERE 1/0 = 1`, "22012", false},
+			{`WITH x AS (DELETE FROM d WHERE id = 1/0 RETURNING id) SELECT id FROM x`, "22012", true},
 		} {
 			use := func(ctx context.Context, q interface {
 				ExecContext(context.Context, string, ...any) (sql.Result, error)
@@ -93,6 +102,8 @@ func TestAStaleInsertThatBreaksAConstraintIsFenced(t *testing.T) {
 		for _, text := range []string{
 			`INSERT INTO d (id, missing) VALUES (1, 1)`,
 			`INSERT INTO d (id) SELECT 9 FROM pg_sleep(30)`,
+			`UPDATE d SET missing = 1`,
+			`UPDATE b SET missing = 1`,
 		} {
 			c := w.Conn(w.Fenced)
 			w.Must(c, `SET statement_timeout = 50`)
