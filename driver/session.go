@@ -119,6 +119,9 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 	if s.broken {
 		return d, driver.ErrBadConn // nothing of this statement was sent
 	}
+	if s.engine == sqlgen.MySQL && s.tracks(text) && hidesFence(text) {
+		return d, hiding()
+	}
 	tokens := guard.Tokens(ctx)
 	if tokens == nil {
 		if guard.IsWithout(ctx) {

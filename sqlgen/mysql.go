@@ -327,10 +327,16 @@ func (w *walker) mysqlSet(lo, hi int) outcome {
 	case w.says(i, hi, "password"), w.says(i, hi, "default"):
 		return commits(KindDefinition, "SET "+w.verb(i))
 	case w.says(i, hi, "statement"):
+		if w.setsClock(i, w.find(i, hi, kwFor)) {
+			return setsClock
+		}
 		if i = w.find(i, hi, kwFor) + 1; i < hi {
 			return mysqlStatement(w, i, hi)
 		}
 		return notUnderstood("SET STATEMENT", "there is no statement behind it")
+	}
+	if w.setsClock(i, hi) {
+		return setsClock
 	}
 	charset := false
 	for i := lo + 1; i < hi; i++ {
@@ -356,6 +362,20 @@ func (w *walker) mysqlSet(lo, hi int) outcome {
 		}
 	}
 	return pass(KindSession, "SET")
+}
+
+// setsClock: the fence asks whether a row of its is of the present, and a session
+// with a clock of its own could make up one.
+var setsClock = refuse(KindOtherWrite, "SET timestamp", "the fence needs the clock of the server", "run it under guard.Without")
+
+func (w *walker) setsClock(lo, hi int) bool {
+	for i := lo; i+1 < hi; i++ {
+		s := strings.ToLower(strings.Trim(w.spelled(i), "@`\""))
+		if s[strings.LastIndexByte(s, '.')+1:] == "timestamp" && (w.spelled(i+1) == "=" || w.spelled(i+1) == ":=") {
+			return true
+		}
+	}
+	return false
 }
 
 // mysqlCreate: CREATE TABLE … SELECT writes the rows of a query.

@@ -3,6 +3,7 @@ package mysql_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"testing"
@@ -191,11 +192,11 @@ func TestG10NoCapture(t *testing.T) {
 			w.Want("Close", c.Close(), nil)
 		}
 		c := w.Conn(w.Fenced)
-		w.Must(c, `CREATE TEMPORARY TABLE sqlfence_fences (resource VARBINARY(255) PRIMARY KEY, high_water BIGINT, grant_id BIGINT, advanced BOOLEAN)`)
+		w.Must(under{c}, `CREATE TEMPORARY TABLE sqlfence_fences (resource VARBINARY(255) PRIMARY KEY, high_water BIGINT, grant_id BIGINT, advanced BOOLEAN)`)
 		w.Must(c, `INSERT INTO sqlfence_fences VALUES ('job-42', 6, 60, FALSE)`)
 		w.Want("beneath the view, stale", second(c.ExecContext(w.With(drivertest.Stale), `DELETE FROM d`)), guard.ErrFenced)
 		w.Want("beneath the view", second(c.ExecContext(w.With(drivertest.Current), `UPDATE d SET v = v`)), nil)
-		w.Must(c, `CREATE TEMPORARY TABLE sqlfence_guard (resource VARBINARY(255) PRIMARY KEY, high_water BIGINT, grant_id BIGINT, advanced BOOLEAN, at DATETIME(6))`)
+		w.Must(under{c}, `CREATE TEMPORARY TABLE sqlfence_guard (resource VARBINARY(255) PRIMARY KEY, high_water BIGINT, grant_id BIGINT, advanced BOOLEAN, at DATETIME(6))`)
 		w.Must(c, `INSERT INTO sqlfence_guard VALUES ('job-42', 6, 60, FALSE, NOW(6))`)
 		for _, text := range []string{`UPDATE d SET v = 'x'`, `DELETE FROM d`, `INSERT INTO d (id) VALUES (9)`, `INSERT INTO d (id) VALUES (9), (10)`} {
 			if err := second(c.ExecContext(w.With(drivertest.Stale), text)); err == nil {
@@ -204,10 +205,20 @@ func TestG10NoCapture(t *testing.T) {
 			w.IsUntouched()
 		}
 		w.Must(c, `DROP TEMPORARY TABLE sqlfence_guard, sqlfence_fences`)
-		w.Must(c, `CREATE TEMPORARY TABLE sqlfence_g (resource INT, high_water INT, grant_id INT, at INT)`)
+		w.Must(under{c}, `CREATE TEMPORARY TABLE sqlfence_g (resource INT, high_water INT, grant_id INT, at INT)`)
 		w.Want("an alias of ours", second(c.ExecContext(w.With(drivertest.Stale), `UPDATE sqlfence_g SET at = 1`)), guard.ErrFenced)
 		w.Want("an alias of ours", second(c.ExecContext(w.With(drivertest.Current), `UPDATE sqlfence_g SET at = 1`)), nil)
 		w.Want("Close", c.Close(), nil)
+	})
+}
+
+// under executes on the bare connection.
+type under struct{ conn *sql.Conn }
+
+func (u under) ExecContext(ctx context.Context, text string, _ ...any) (sql.Result, error) {
+	return nil, u.conn.Raw(func(driverConn any) error {
+		raw, _ := fence.Raw(driverConn)
+		return second(raw.(driver.ExecerContext).ExecContext(ctx, text, nil))
 	})
 }
 
