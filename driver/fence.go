@@ -116,9 +116,13 @@ func (s *session) askAfter(ctx context.Context, tokens []guard.Token) error {
 	return err
 }
 
-// interrupted returns err, or the refusal that the end of the context has hidden.
-func (s *session) interrupted(ctx context.Context, d *decision, err error) error {
-	if ctx.Err() == nil || !d.plan.AskOnZero() || s.refused != nil {
+// hidden returns err, or the refusal that it hides: the end of the context comes
+// before any answer, and MySQL's error of a sub-select with several rows is how
+// listed rows are refused, but may be one of the program's own.
+func (s *session) hidden(ctx context.Context, d *decision, err error) error {
+	const severalRows = 1242
+	ended := ctx.Err() != nil && (d.plan.AskOnZero() || d.plan.Raises())
+	if s.refused != nil || !ended && !(d.plan.Raises() && guard.ServerNumber(err) == severalRows) {
 		return err
 	}
 	return refusalOr(s.askAfter(ctx, d.tokens), err)

@@ -333,7 +333,7 @@ func (s *session) exec(ctx context.Context, t target, text string, args []driver
 	case spliced:
 		res, err := t.exec(ctx, d, len(d.tokens), s.guarded(d, true))
 		if err != nil {
-			return nil, s.interrupted(ctx, d, s.unmasked(ctx, d.tokens, s.failed(ctx, err, d.tokens)))
+			return nil, s.hidden(ctx, d, s.unmasked(ctx, d.tokens, s.failed(ctx, err, d.tokens)))
 		}
 		if d.plan.AskOnZero() {
 			if n, err := res.RowsAffected(); err != nil || n == 0 {
@@ -375,9 +375,9 @@ func (s *session) query(ctx context.Context, t target, text string, args []drive
 	case spliced:
 		raw, err := t.query(ctx, d, len(d.tokens), s.guarded(d, false))
 		if err != nil {
-			return nil, s.interrupted(ctx, d, s.unmasked(ctx, d.tokens, s.failed(ctx, err, d.tokens)))
+			return nil, s.hidden(ctx, d, s.unmasked(ctx, d.tokens, s.failed(ctx, err, d.tokens)))
 		}
-		return newRows(&rows{session: s, ctx: ctx, raw: raw, after: d.after, tokens: d.tokens, spliced: true, ask: d.plan.AskOnZero(), returns: d.plan.Returns()}), nil
+		return newRows(&rows{session: s, ctx: ctx, raw: raw, after: d.after, tokens: d.tokens, spliced: true, ask: d.plan.AskOnZero() || d.plan.Raises() && d.plan.Returns(), returns: d.plan.Returns()}), nil
 	case checked:
 		b, err := s.bracket(ctx, d.tokens)
 		if err != nil {

@@ -158,8 +158,9 @@ func TestWhoIsAskedWhenNoRowWasAffected(t *testing.T) {
 		{sqlgen.SQLite, "INSERT INTO d DEFAULT VALUES", false},
 		{sqlgen.SQLite, "SELECT 1", false},
 		{sqlgen.MySQL, "DELETE FROM d", true},
-		{sqlgen.MySQL, "INSERT INTO d VALUES (1)", true},
-		{sqlgen.MySQL, "INSERT INTO d VALUES (1), (2)", false},
+		{sqlgen.MySQL, "INSERT INTO d SELECT 1", true},
+		{sqlgen.MySQL, "INSERT INTO d VALUES (1)", false},
+		{sqlgen.MySQL, "INSERT INTO d VALUES ()", false},
 	} {
 		if got := sqlgen.Analyze(c.engine, c.text).AskOnZero(); got != c.want {
 			t.Errorf("%v: %s: %v, expected %v", c.engine, c.text, got, c.want)

@@ -1,6 +1,9 @@
 package sqlgen
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // mysqlClasses: the rest is what begins a string in double quotes, a comment of
 // one line, a variable, an assignment, a parameter, and \N.
@@ -21,7 +24,7 @@ func lexMySQL(l *lexer) (err error) {
 				err = l.mysqlString(start)
 				continue
 			}
-			l.mysqlWord(start)
+			err = l.mysqlWord(start)
 		case classDigit:
 			err = l.mysqlNumber()
 		case classDot:
@@ -167,7 +170,7 @@ func (l *lexer) mysqlString(start int) error {
 // mysqlWord reads a keyword or identifier, and all that follows it directly
 // behind dots: those parts are names, whatever their spelling, and begin with
 // digits too.
-func (l *lexer) mysqlWord(start int) {
+func (l *lexer) mysqlWord(start int) error {
 	l.pos = start
 	l.word()
 	for l.peek(0) == '.' && isIdent(l.peek(1)) {
@@ -176,6 +179,24 @@ func (l *lexer) mysqlWord(start int) {
 		l.word()
 		l.tokens[len(l.tokens)-1].word = notKeyword
 	}
+	return l.mysqlLetters(start)
+}
+
+// mysqlLetters refuses what is a letter of a name in some character sets of the
+// client, and white space in others: the no-break spaces of those of one byte, and
+// what UTF-8 does not know.
+func (l *lexer) mysqlLetters(start int) error {
+	name := l.text[start:l.pos]
+	for i := 0; i < len(name); i++ {
+		switch name[i] {
+		case 0x9a, 0xa0, 0xca, 0xff:
+			return l.fail(start+i, "a byte that is white space in some character sets", "quote the name")
+		}
+	}
+	if !utf8.ValidString(name) {
+		return l.fail(start, "a name that is not UTF-8", "quote the name")
+	}
+	return nil
 }
 
 // mysqlNumber reads what begins with a digit: a number, or an identifier.
@@ -189,8 +210,7 @@ func (l *lexer) mysqlNumber() error {
 			l.emit(tokenNumber, start)
 			return nil
 		}
-		l.mysqlWord(start)
-		return nil
+		return l.mysqlWord(start)
 	}
 	l.mysqlDigits()
 	switch next := l.peek(0); {
@@ -202,8 +222,7 @@ func (l *lexer) mysqlNumber() error {
 	case next|0x20 == 'e' && l.exponent() > 0:
 		return l.mysqlReal(start)
 	}
-	l.mysqlWord(start)
-	return nil
+	return l.mysqlWord(start)
 }
 
 // mysqlReal reads on from the dot or the exponent of a number.
@@ -265,6 +284,9 @@ func (l *lexer) mysqlVariable() error {
 	default:
 		for isIdent(l.peek(0)) || l.peek(0) == '.' {
 			l.pos++
+		}
+		if err := l.mysqlLetters(start); err != nil {
+			return err
 		}
 	}
 	l.emit(tokenVariable, start)

@@ -100,8 +100,32 @@ func mysqlLasting(first keyword) bool {
 	return true
 }
 
-// mysqlStatement finds out about the statement in the range.
+// mysqlStatement finds out about the statement in the range. SETVAL of a sequence
+// writes wherever it stands; what NEXTVAL takes is like an id of AUTO_INCREMENT.
 func mysqlStatement(w *walker, lo, hi int) outcome {
+	o := w.mysqlVerb(lo, hi)
+	if o.strategy != Pass || !w.mysqlSetval(lo, hi) {
+		return o
+	}
+	switch o.kind {
+	case KindRead:
+		return checkFirst(outcome{kind: KindOtherWrite, verb: "SETVAL"}, "it takes no condition")
+	case KindSession:
+		return refuse(KindOtherWrite, "SETVAL", "in a statement about the session", "use SELECT SETVAL")
+	}
+	return o
+}
+
+func (w *walker) mysqlSetval(lo, hi int) bool {
+	for i := lo; i < hi; i++ {
+		if w.isPunct(i+1, hi, '(') && w.spells(i, "setval") {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *walker) mysqlVerb(lo, hi int) outcome {
 	t := &w.tokens[lo]
 	if t.punct == '(' {
 		return w.mysqlRead(lo, hi, "SELECT")
@@ -338,28 +362,21 @@ func (w *walker) mysqlSet(lo, hi int) outcome {
 	if w.setsClock(i, hi) {
 		return setsClock
 	}
-	charset := false
 	for i := lo + 1; i < hi; i++ {
-		if w.tokens[i].kind == tokenPunct || w.tokens[i].kind == tokenOp {
-			continue
-		}
-		s := strings.ToLower(strings.Trim(w.spelled(i), "@`\"'"))
-		switch name := s[strings.LastIndexByte(s, '.')+1:]; name {
-		case "autocommit":
+		if t := &w.tokens[i]; t.kind != tokenPunct && t.kind != tokenOp && w.mysqlSetting(i) == "autocommit" {
 			o := refuse(KindOtherWrite, "SET autocommit", "it changes where transactions end, and may commit",
 				"use BEGIN and COMMIT, or run it under guard.Without")
 			o.commits = true
 			return o
-		case "names", "charset", "character", "character_set_client":
-			charset = true
-		default:
-			for _, unsafe := range mysqlUnsafeCharsets {
-				if charset && strings.HasPrefix(name, unsafe) {
-					return refuse(KindOtherWrite, "SET NAMES", "in this character set, strings end elsewhere than they seem to",
-						"use utf8mb4")
-				}
-			}
 		}
+	}
+	for i := lo + 1; i < hi; i++ { // the assignments
+		end := w.mysqlComma(i, hi)
+		if !w.mysqlCharset(i, end) {
+			return refuse(KindOtherWrite, "SET NAMES", "in some character sets, strings end elsewhere than they seem to",
+				"use utf8mb4, and write its name")
+		}
+		i = end
 	}
 	return pass(KindSession, "SET")
 }
@@ -376,6 +393,65 @@ func (w *walker) setsClock(lo, hi int) bool {
 		}
 	}
 	return false
+}
+
+// mysqlSetting returns the name of a setting that the token could be, in lower
+// case.
+func (w *walker) mysqlSetting(i int) string {
+	s := strings.ToLower(strings.Trim(w.spelled(i), "@`\"'"))
+	return s[strings.LastIndexByte(s, '.')+1:]
+}
+
+func (w *walker) mysqlComma(i, hi int) int {
+	for i < hi && !w.isPunct(i, hi, ',') {
+		i = w.next(i)
+	}
+	return min(i, hi)
+}
+
+// mysqlCharset reports whether the assignment in the range leaves the client's
+// character set to be one whose strings are read here as the server reads them.
+func (w *walker) mysqlCharset(lo, hi int) bool {
+	i := lo
+	if w.says(i, hi, "global") || w.says(i, hi, "session") || w.says(i, hi, "local") || w.says(i, hi, "persist") || w.says(i, hi, "persist_only") {
+		i++
+	}
+	switch {
+	case w.says(i, hi, "names"), w.says(i, hi, "charset"):
+		i++
+	case (w.says(i, hi, "character") || w.says(i, hi, "char")) && w.is(i+1, hi, kwSet):
+		i += 2
+	default:
+		// @@session.character_set_client, or with dots between the tokens
+		for ; ; i++ {
+			if i >= hi || w.tokens[i].kind == tokenOp {
+				return true
+			}
+			user := w.tokens[i].kind == tokenVariable && !strings.HasPrefix(w.spelled(i), "@@")
+			if !user && w.tokens[i].kind != tokenPunct && w.mysqlSetting(i) == "character_set_client" {
+				break
+			}
+		}
+		i++
+	}
+	if i < hi && w.tokens[i].kind == tokenOp || w.isPunct(i, hi, ':') {
+		i++
+	}
+	if i >= hi || w.tokens[i].kind != tokenWord && w.tokens[i].kind != tokenString || w.says(i, hi, "default") {
+		return false
+	}
+	name := w.mysqlSetting(i)
+	for j := range len(name) {
+		if !isIdent(name[j]) || name[j] >= 0x80 {
+			return false
+		}
+	}
+	for _, unsafe := range mysqlUnsafeCharsets {
+		if strings.HasPrefix(name, unsafe) {
+			return false
+		}
+	}
+	return i+1 == hi || i+3 == hi && w.says(i+1, hi, "collate")
 }
 
 // mysqlCreate: CREATE TABLE … SELECT writes the rows of a query.

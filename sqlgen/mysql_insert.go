@@ -1,18 +1,17 @@
 package sqlgen
 
-import "strings"
-
 // mysqlInsert finds out about INSERT and REPLACE, whose verb is at lo.
 //
-// One row becomes SELECT … FROM DUAL HAVING guard: HAVING and not WHERE,
-// because a query with an aggregate has a row even where its WHERE is false.
-// Several rows stay as they are, because only as VALUES do they get ids that
-// follow each other.
+// Rows that the text lists stay as they are, because only so are they a simple
+// insert: one that gets ids which follow each other, and holds no lock of the
+// whole table while it waits for the key of another. The fence goes into one
+// value of the first row, which is evaluated before any row is written.
 func (w *walker) mysqlInsert(lo, hi int) outcome {
 	o := outcome{kind: KindInsert, verb: w.verb(lo), strategy: Splice}
-	i, delayed := lo+1, false
+	i, delayed, ignore := lo+1, false, false
 	for w.says(i, hi, "low_priority") || w.says(i, hi, "high_priority") || w.says(i, hi, "delayed") || w.is(i, hi, kwIgnore) {
 		delayed = delayed || w.says(i, hi, "delayed")
+		ignore = ignore || w.is(i, hi, kwIgnore)
 		i++
 	}
 	if w.is(i, hi, kwInto) {
@@ -36,14 +35,13 @@ func (w *walker) mysqlInsert(lo, hi int) outcome {
 	switch {
 	case delayed:
 		return refuse(o.kind, o.verb, "DELAYED rows are written later, by nobody under no token", "leave out DELAYED").on(table)
-	case w.is(i, hi, kwSet):
-		return checkFirst(o, "SET takes no condition")
 	case w.is(i, hi, kwTable):
 		return checkFirst(o, "TABLE takes no condition")
-	case (w.is(i, hi, kwValues) || w.says(i, hi, "value")) && end < hi && w.is(end, hi, kwOn):
-		return checkFirst(o, "the id of a row that was there already is told for VALUES only")
-	case w.is(i, hi, kwValues), w.says(i, hi, "value"):
-		return w.mysqlRow(o, i, end)
+	case w.is(i, hi, kwSet), w.is(i, hi, kwValues), w.says(i, hi, "value"):
+		if o = w.mysqlValues(o, i, end); ignore && o.strategy == Splice {
+			return checkFirst(o, "IGNORE makes a warning of the refusal")
+		}
+		return o
 	}
 	return w.mysqlRows(o, i, end)
 }
@@ -66,36 +64,80 @@ func (w *walker) mysqlUpsert(i, hi int) int {
 	return hi
 }
 
-// mysqlRow guards VALUES, which stands at i, if it is one row that says the
-// same behind SELECT.
-func (w *walker) mysqlRow(o outcome, i, end int) outcome {
-	open := i + 1
-	if w.says(open, end, "row") {
-		return checkFirst(o, "VALUES ROW takes no condition")
+// mysqlValues guards the rows that stand behind VALUES or SET, which is at i, in
+// a value of the first one.
+func (w *walker) mysqlValues(o outcome, i, end int) outcome {
+	const plain = "no value of the first row is a plain literal or a parameter, which could carry the fence"
+	first := span{i + 1, end}
+	if w.is(i, end, kwSet) {
+		if as := w.find(i+1, end, kwAs); as < end { // a row alias
+			first.hi = as
+		}
+	} else {
+		if w.says(i+1, end, "row") {
+			return checkFirst(o, "VALUES ROW is a query")
+		}
+		open := i + 1
+		if !w.isPunct(open, end, '(') {
+			return notUnderstood(o.verb, "its rows are not understood")
+		}
+		first = span{open + 1, int(w.match[open])}
+		j := w.next(open)
+		for w.isPunct(j, end, ',') && w.isPunct(j+1, end, '(') {
+			j = w.next(j + 1)
+		}
+		if j < end && !(w.tokens[j].word == kwAs && w.name(j+1, end)) {
+			return notUnderstood(o.verb, "its rows are not understood")
+		}
 	}
-	if !w.isPunct(open, end, '(') {
-		return notUnderstood(o.verb, "its rows are not understood")
+	set := w.is(i, end, kwSet)
+	for j := first.lo; j < first.hi; j = w.next(j) {
+		if w.mysqlPlainValue(j) && w.mysqlValueAlone(j, first, set) {
+			o.raises = true
+			o.edits = []edit{{at: w.tokens[j].start, kind: editValueOpen}, {at: w.tokens[j].end, kind: editValueClose}}
+			return o
+		}
 	}
-	shut := int(w.match[open])
-	switch {
-	case w.isPunct(shut+1, end, ','):
-		return checkFirst(o, "several rows get consecutive ids only as VALUES")
-	case shut+1 < end && w.tokens[shut+1].word == kwAs:
-		return checkFirst(o, "a row with an alias takes no condition")
-	case shut+1 < end:
-		return notUnderstood(o.verb, "its rows are not understood")
-	case shut == open+1:
-		return checkFirst(o, "a row without values takes no condition")
+	return checkFirst(o, plain)
+}
+
+// mysqlPlainValue reports whether the token is a value that means the same as
+// the only column of a sub-select. What has no type of its own has not, such as
+// 0x41, which is a number or a string depending on where it stands.
+func (w *walker) mysqlPlainValue(i int) bool {
+	t := &w.tokens[i]
+	s := w.spelled(i)
+	switch t.kind {
+	case tokenParam:
+		return true
+	case tokenNumber:
+		return (isDigit(s[0]) || s[0] == '.') && !(len(s) > 1 && s[0] == '0' && (s[1] == 'x' || s[1] == 'b'))
+	case tokenString:
+		return s[0] == '\''
+	case tokenWord:
+		return w.spells(i, "null") || w.spells(i, "true") || w.spells(i, "false")
 	}
-	if reason := w.mysqlUnlikeSelect(open+1, shut); reason != "" {
-		return checkFirst(o, reason)
+	return false
+}
+
+// mysqlValueAlone reports whether the token is all of one of the values.
+func (w *walker) mysqlValueAlone(i int, row span, set bool) bool {
+	if i+1 < row.hi && !w.isPunct(i+1, row.hi, ',') {
+		return false
 	}
-	o.edits = []edit{
-		{at: w.tokens[i].start, num: w.tokens[i].end, kind: editSelect},
-		{at: w.tokens[open].start, num: w.tokens[open].end, kind: editBlank},
-		{at: w.tokens[shut].start, num: w.tokens[shut].end, kind: editDualHaving},
+	if !set {
+		return i == row.lo || w.tokens[i-1].punct == ','
 	}
-	return o
+	// column = value, where nothing of the value stands in front of the equals.
+	j := i - 1
+	if j <= row.lo || w.spelled(j) != "=" && w.spelled(j) != ":=" {
+		return false
+	}
+	from := j - 1
+	for from > row.lo && w.name(from, row.hi) && w.tokens[from-1].punct == '.' && from-2 >= row.lo && w.name(from-2, row.hi) {
+		from -= 2
+	}
+	return w.name(from, row.hi) && (from == row.lo || w.tokens[from-1].punct == ',')
 }
 
 // mysqlRows guards the query at i in its HAVING, if it is one query and not
@@ -160,101 +202,4 @@ func (w *walker) mysqlBehindHaving(i, end int) bool {
 		return w.is(i, end, kwOffset) && w.find(i, end, kwFetch) < end
 	}
 	return w.says(i, end, "window") && i+2 < end && w.tokens[i+2].word == kwAs && w.isPunct(i+3, end, '(')
-}
-
-// mysqlAggregates are the functions that make one row of many.
-var mysqlAggregates = map[string]bool{
-	"avg": true, "bit_and": true, "bit_or": true, "bit_xor": true, "count": true, "group_concat": true, "json_arrayagg": true,
-	"json_objectagg": true, "max": true, "min": true, "std": true, "stddev": true, "stddev_pop": true, "stddev_samp": true,
-	"sum": true, "var_pop": true, "var_samp": true, "variance": true,
-}
-
-// mysqlPlainWords are those that can stand in a value and are no column's
-// name; false: only inside of the brackets of a function, or behind INTERVAL.
-var mysqlPlainWords = map[string]bool{
-	"and": true, "between": true, "binary": true, "case": true, "collate": true, "current_date": true, "current_role": true,
-	"current_time": true, "current_timestamp": true, "current_user": true, "div": true, "else": true, "end": true, "escape": true,
-	"false": true, "in": true, "interval": true, "is": true, "like": true, "localtime": true, "localtimestamp": true, "mod": true,
-	"not": true, "null": true, "or": true, "regexp": true, "rlike": true, "sounds": true, "then": true, "true": true,
-	"unknown": true, "utc_date": true, "utc_time": true, "utc_timestamp": true, "when": true, "xor": true,
-
-	"array": false, "both": false, "char": false, "character": false, "charset": false, "date": false, "datetime": false,
-	"day": false, "day_hour": false, "day_microsecond": false, "day_minute": false, "day_second": false, "decimal": false,
-	"double": false, "float": false, "for": false, "from": false, "hour": false, "hour_microsecond": false, "hour_minute": false,
-	"hour_second": false, "int": false, "integer": false, "json": false, "leading": false, "microsecond": false, "minute": false,
-	"minute_microsecond": false, "minute_second": false, "month": false, "nchar": false, "numeric": false, "precision": false,
-	"quarter": false, "real": false, "second": false, "second_microsecond": false, "set": false, "signed": false, "time": false,
-	"timestamp": false, "trailing": false, "unsigned": false, "varchar": false, "week": false, "year": false, "year_month": false,
-}
-
-// mysqlUnlikeSelect returns why the values in the range would say something
-// else as columns of a SELECT, or "". Behind VALUES, a name is a column of the
-// table itself, and DEFAULT is its default.
-func (w *walker) mysqlUnlikeSelect(lo, hi int) string {
-	depth, function, interval := 0, 0, false
-	for i := lo; i < hi; i++ {
-		t := &w.tokens[i]
-		switch {
-		case t.punct == '(':
-			depth++
-			if w.tokens[i-1].kind == tokenWord || w.tokens[i-1].kind == tokenQuoted {
-				function++
-			}
-		case t.punct == ')':
-			depth--
-			if depth == 0 {
-				function = 0
-			}
-		case t.punct == ',':
-			interval = false
-		case t.punct == '.':
-		case t.kind == tokenPunct:
-			return "its values are not understood"
-		case t.kind == tokenOp || t.kind == tokenVariable || t.kind == tokenNumber || t.kind == tokenParam:
-		case t.kind == tokenString:
-			if k := w.tokens[i-1].kind; i > lo && (k == tokenNumber || k == tokenParam || k == tokenVariable || w.tokens[i-1].punct == ')') {
-				return "behind SELECT, a string there is a name"
-			}
-		case w.isPunct(i+1, hi, '.') || w.tokens[i-1].punct == '.' && !w.isPunct(i+1, hi, '('):
-			if !w.calls(i, hi) {
-				return "it reads a column of the row"
-			}
-		case t.kind == tokenQuoted:
-			if !w.isPunct(i+1, hi, '(') {
-				return "it reads a column of the row"
-			}
-		default:
-			word := strings.ToLower(w.spelled(i))
-			plain, known := mysqlPlainWords[word]
-			switch {
-			case t.word == kwSelect || t.word == kwWith || t.word == kwValues || t.word == kwTable:
-				return "a sub-select may read the table itself"
-			case t.word == kwDefault:
-				return "DEFAULT stands in VALUES only"
-			case mysqlAggregates[word]:
-				return "an aggregate in VALUES is an error, and behind SELECT is none"
-			case plain:
-				interval = interval || word == "interval"
-			case w.isPunct(i+1, hi, '('): // a function
-			case word[0] == '_' && i+1 < hi && (w.tokens[i+1].kind == tokenString || w.tokens[i+1].kind == tokenNumber):
-			case (word == "date" || word == "time" || word == "timestamp") && i+1 < hi && w.tokens[i+1].kind == tokenString:
-			case w.tokens[i-1].word != notKeyword && i > lo && strings.EqualFold(w.spelled(i-1), "using") && function > 0:
-			case i > lo && w.spells(i-1, "collate"):
-			case word == "as" && function > 0, word == "using" && function > 0:
-			case known && (function > 0 || interval):
-			default:
-				return "it reads a column of the row"
-			}
-		}
-	}
-	return ""
-}
-
-// calls reports whether the qualified name that the token at i is part of is
-// that of a function.
-func (w *walker) calls(i, hi int) bool {
-	for w.isPunct(i+1, hi, '.') {
-		i += 2
-	}
-	return w.isPunct(i+1, hi, '(')
 }

@@ -12,6 +12,7 @@ type outcome struct {
 	check    bool
 	returns  bool
 	commits  bool
+	raises   bool
 	rows     int // MySQL: the token where the rows of an INSERT begin
 }
 

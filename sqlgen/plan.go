@@ -34,6 +34,7 @@ type Plan struct {
 	suffix  string  // makes the names that are injected differ from the user's
 	check   bool    // PostgreSQL: the guard CTE reads the answer of a CTE that the WHERE reads too
 	returns bool    // there is a RETURNING clause (not PostgreSQL)
+	raises  bool    // see Raises
 	once    atomic.Pointer[string]
 }
 
@@ -60,7 +61,12 @@ func (p *Plan) Text() string { return p.text }
 // AskOnZero reports whether a refused write shows as no row at all, so that
 // the fence must be asked when none was affected. It is false where the check
 // raises an error.
-func (p *Plan) AskOnZero() bool { return p.Strategy == Splice && p.rules.askOnZero }
+func (p *Plan) AskOnZero() bool { return p.Strategy == Splice && p.rules.askOnZero && !p.raises }
+
+// Raises reports whether a refused write shows as an error that other causes
+// can have too, so that the fence must be asked what it means: on MySQL, a write
+// of rows that the text lists, as error 1242 (a sub-select has more than one row).
+func (p *Plan) Raises() bool { return p.raises }
 
 // Returns reports whether a row of the result is one that the statement wrote.
 // It is false without RETURNING: SQLite can be told to answer each write with
@@ -126,14 +132,13 @@ const (
 	editLimitOpen                      // CASE WHEN guard THEN (, behind the user's LIMIT
 	editLimitClose                     // ) ELSE 0 END
 	editHaving                         // a HAVING clause of ours
-	editSelect                         // SELECT, instead of VALUES
-	editBlank                          // a space, instead of an opening bracket
-	editDualHaving                     // FROM DUAL HAVING guard, instead of the closing one
+	editValueOpen                      // (SELECT, before a value
+	editValueClose                     // FROM DUAL WHERE guard, or an error, and the closing bracket
 )
 
 type edit struct {
 	at   int32 // byte offset into the text
-	num  int32 // of editNumber; of those that stand instead of a token: its end
+	num  int32 // of editNumber
 	kind editKind
 }
 
@@ -141,7 +146,7 @@ type edit struct {
 // engine that puts them where the guard is.
 func (k editKind) hasParams() bool {
 	switch k {
-	case editWhere, editWhereOpen, editCloseAnd, editRowsClose, editLimit, editLimitOpen, editHaving, editDualHaving:
+	case editWhere, editWhereOpen, editCloseAnd, editRowsClose, editLimit, editLimitOpen, editHaving, editValueClose:
 		return true
 	}
 	return false
@@ -182,15 +187,10 @@ func (p *Plan) splice(n int) string {
 			b = append(b, ") ELSE 0 END"...)
 		case editHaving:
 			b = p.rules.guard(append(b, " HAVING "...), p, n)
-		case editSelect:
-			b = append(b, "SELECT"...)
-			from = e.num
-		case editBlank:
-			b = append(b, ' ')
-			from = e.num
-		case editDualHaving:
-			b = append(p.rules.guard(append(b, " FROM DUAL HAVING "...), p, n), ' ')
-			from = e.num
+		case editValueOpen:
+			b = append(b, "(SELECT "...)
+		case editValueClose:
+			b = append(p.rules.guard(append(b, " FROM DUAL WHERE CASE WHEN "...), p, n), " THEN 1 ELSE (SELECT 1 UNION ALL SELECT 2) END)"...)
 		}
 	}
 	return string(append(b, p.text[from:]...))

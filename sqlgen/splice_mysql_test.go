@@ -1,6 +1,7 @@
 package sqlgen_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/sqlfence/sqlfence/sqlgen"
@@ -60,19 +61,50 @@ func TestMySQLDeletesAreGuardedInTheirWhere(t *testing.T) {
 	})
 }
 
-func TestMySQLInsertsOfOneRow(t *testing.T) {
-	testShapes(t, sqlgen.MySQL, []shape{
-		{"plain", `INSERT INTO d VALUES (1, 'a')`, `INSERT INTO d SELECT  1, 'a' FROM DUAL HAVING [mine] `},
-		{"no space", `INSERT INTO d(a)VALUES(1);`, `INSERT INTO d(a)SELECT 1 FROM DUAL HAVING [mine] ;`},
-		{"everything in front of VALUES", `INSERT HIGH_PRIORITY IGNORE s.d PARTITION (p, q) (a, b) VALUE (1, ?)`, `INSERT HIGH_PRIORITY IGNORE s.d PARTITION (p, q) (a, b) SELECT  1, ? FROM DUAL HAVING [mine] `},
-		{"REPLACE", `REPLACE LOW_PRIORITY d VALUES (?)`, `REPLACE LOW_PRIORITY d SELECT  ? FROM DUAL HAVING [mine] `},
-		{"RETURNING", `INSERT INTO d (a) VALUES (1) RETURNING id`, `INSERT INTO d (a) SELECT  1 FROM DUAL HAVING [mine]  RETURNING id`},
-		{"comments between", "INSERT INTO d VALUES /* ( */ ( -- x\n 1 /* ) */) # c", "INSERT INTO d SELECT /* ( */   -- x\n 1 /* ) */ FROM DUAL HAVING [mine]  # c"},
-		{"functions, units and types", `INSERT INTO d VALUES (NOW(), UPPER(?), DATE_ADD(?, INTERVAL 1 DAY), CAST(? AS UNSIGNED), CONVERT(? USING utf8), TRIM(BOTH 'x' FROM ?), DATE '2020-01-01')`,
-			`INSERT INTO d SELECT  NOW(), UPPER(?), DATE_ADD(?, INTERVAL 1 DAY), CAST(? AS UNSIGNED), CONVERT(? USING utf8), TRIM(BOTH 'x' FROM ?), DATE '2020-01-01' FROM DUAL HAVING [mine] `},
-		{"literals", `INSERT INTO d VALUES (NULL, TRUE, -1, 0x0f, b'1', _utf8'x' COLLATE utf8_bin, 'a' 'b', "c", \N, @v, @@x, CURRENT_TIMESTAMP, CASE WHEN 1 THEN 2 ELSE 3 END)`,
-			`INSERT INTO d SELECT  NULL, TRUE, -1, 0x0f, b'1', _utf8'x' COLLATE utf8_bin, 'a' 'b', "c", \N, @v, @@x, CURRENT_TIMESTAMP, CASE WHEN 1 THEN 2 ELSE 3 END FROM DUAL HAVING [mine] `},
-	})
+func TestMySQLInsertsOfListedRows(t *testing.T) {
+	const end = ` FROM DUAL WHERE CASE WHEN [mine] THEN 1 ELSE (SELECT 1 UNION ALL SELECT 2) END)`
+	shapes := []shape{
+		{"plain", `INSERT INTO d VALUES (1, 'a')`, `INSERT INTO d VALUES ([1], 'a')`},
+		{"a parameter", `INSERT INTO d VALUES (?, ?)`, `INSERT INTO d VALUES ([?], ?)`},
+		{"no space", `INSERT INTO d(a)VALUES(1);`, `INSERT INTO d(a)VALUES([1]);`},
+		{"several rows", `INSERT INTO d VALUES (?, 1), (?, 2), (DEFAULT, f)`, `INSERT INTO d VALUES ([?], 1), (?, 2), (DEFAULT, f)`},
+		{"everything in front of VALUES", `INSERT HIGH_PRIORITY s.d PARTITION (p, q) (a, b) VALUE (1, ?)`, `INSERT HIGH_PRIORITY s.d PARTITION (p, q) (a, b) VALUE ([1], ?)`},
+		{"REPLACE", `REPLACE LOW_PRIORITY d VALUES (?)`, `REPLACE LOW_PRIORITY d VALUES ([?])`},
+		{"RETURNING", `INSERT INTO d (a) VALUES (1) RETURNING id`, `INSERT INTO d (a) VALUES ([1]) RETURNING id`},
+		{"an upsert", `INSERT INTO d VALUES (1) ON DUPLICATE KEY UPDATE v=VALUES(v), id=LAST_INSERT_ID(id)`, `INSERT INTO d VALUES ([1]) ON DUPLICATE KEY UPDATE v=VALUES(v), id=LAST_INSERT_ID(id)`},
+		{"a row alias", `INSERT INTO d VALUES (1, 2) AS new (a, b) ON DUPLICATE KEY UPDATE v=new.a`, `INSERT INTO d VALUES ([1], 2) AS new (a, b) ON DUPLICATE KEY UPDATE v=new.a`},
+		{"SET", `INSERT INTO d SET a = b, s.d.c=?, e=1`, `INSERT INTO d SET a = b, s.d.c=[?], e=1`},
+		{"SET of another kind", "REPLACE d SET `a` := DEFAULT, b := 'x'", "REPLACE d SET `a` := DEFAULT, b := ['x']"},
+		{"SET with an alias", `INSERT INTO d SET a=1 AS new ON DUPLICATE KEY UPDATE a=new.a`, `INSERT INTO d SET a=[1] AS new ON DUPLICATE KEY UPDATE a=new.a`},
+		{"comments between", "INSERT INTO d VALUES /* ( */ ( -- x\n 1 /* ) */) # c", "INSERT INTO d VALUES /* ( */ ( -- x\n [1] /* ) */) # c"},
+		{"the first that is plain", `INSERT INTO d VALUES (DEFAULT, NOW(), -1, 0x41, b'1', x'41', _utf8'x', N'x', 'a' 'b', "a", \N, @v, (1), DATE '2020-01-01', 1 + 1, a, (SELECT 1), ? + 1, ? IS NULL, NULL, 1)`,
+			`INSERT INTO d VALUES (DEFAULT, NOW(), -1, 0x41, b'1', x'41', _utf8'x', N'x', 'a' 'b', "a", \N, @v, (1), DATE '2020-01-01', 1 + 1, a, (SELECT 1), ? + 1, ? IS NULL, [NULL], 1)`},
+	}
+	for _, literal := range []string{"?", "0", "007", "1.5", ".5", "1.", "1e5", "''", "'a''b'", `'a\n'`, "NULL", "true", "False"} {
+		shapes = append(shapes, shape{literal, "INSERT INTO d VALUES (now()," + literal + ",2)", "INSERT INTO d VALUES (now(),[" + literal + "],2)"})
+	}
+	for i := range shapes {
+		open, shut := strings.Index(shapes[i].want, "["), strings.Index(shapes[i].want, "]")
+		shapes[i].want = shapes[i].want[:open] + "(SELECT " + shapes[i].want[open+1:shut] + end + shapes[i].want[shut+1:]
+	}
+	testShapes(t, sqlgen.MySQL, shapes)
+}
+
+// TestMySQLTellsHowARefusalShows: rows that the text lists are refused by an
+// error, everything else by writing nothing.
+func TestMySQLTellsHowARefusalShows(t *testing.T) {
+	for text, raises := range map[string]bool{
+		`INSERT INTO d VALUES (1)`: true, `REPLACE d SET a=?`: true, `INSERT INTO d SELECT 1`: false, `UPDATE d SET a=1`: false,
+	} {
+		if p := sqlgen.Analyze(sqlgen.MySQL, text); p.Raises() != raises || p.AskOnZero() == raises {
+			t.Errorf("%s\nraises: %v, to be asked about no row: %v", text, p.Raises(), p.AskOnZero())
+		}
+	}
+	for text, e := range map[string]sqlgen.Engine{`SELECT 1`: sqlgen.MySQL, `INSERT IGNORE d VALUES (1)`: sqlgen.MySQL, `INSERT INTO d VALUES (1)`: sqlgen.SQLite} {
+		if sqlgen.Analyze(e, text).Raises() {
+			t.Errorf("%s\nraises on %v", text, e)
+		}
+	}
 }
 
 func TestMySQLInsertsOfQueries(t *testing.T) {
@@ -108,10 +140,12 @@ func TestMySQLCountsTheParametersBeforeTheFence(t *testing.T) {
 		{`UPDATE d SET v='?' /* ? */ WHERE a=?`, 1, 0},
 		{`UPDATE d JOIN (SELECT ? AS a) x SET v=?, w=? WHERE b=?`, 4, 3},
 		{`DELETE FROM d WHERE a=? OR b=?`, 2, 0},
-		{`INSERT INTO d VALUES (?, ?) RETURNING ?`, 3, 2},
+		{`INSERT INTO d VALUES (?, ?) RETURNING ?`, 3, 1},
+		{`INSERT INTO d VALUES (f, ? + 1, ?), (?, ?, ?)`, 5, 2},
+		{`INSERT INTO d SET a=1, b=? ON DUPLICATE KEY UPDATE a=?`, 2, 0},
 		{`INSERT INTO d SELECT ?, ? FROM y WHERE a=? HAVING b=? LIMIT ?`, 5, 3},
 		{`INSERT INTO d SELECT a FROM y WHERE b=? ON DUPLICATE KEY UPDATE v=?`, 2, 1},
-		{`INSERT INTO d VALUES (?), (?)`, 2, 2},
+		{`INSERT INTO d VALUES (?), (?)`, 2, 1},
 		{`SELECT ?`, 1, 1},
 	} {
 		if p := sqlgen.Analyze(sqlgen.MySQL, c.text); p.Params != c.params || p.At != c.at {
