@@ -11,7 +11,8 @@ func mariaTwinStatements() []twinStatement {
 	with := func(text string, args ...any) { all = append(all, twinStatement{text: text, args: args}) }
 
 	// RETURNING
-	add(`INSERT INTO d (v) VALUES ('new') RETURNING id, v, i`, `INSERT INTO e SELECT id, v FROM d RETURNING a + 1 AS next, b`, `REPLACE INTO d (id, v) VALUES (1, 'r') RETURNING *`, `REPLACE INTO d (id, v) SELECT a, b FROM e RETURNING id, u`,
+	add(`INSERT INTO d (v) VALUES ('new') RETURNING id, v, i`, `INSERT INTO auto (v) VALUES ('a'), ('b') RETURNING id, v`, `INSERT INTO auto SET v = 'a', k = 'k10' ON DUPLICATE KEY UPDATE v = 'dup' RETURNING id, v`, `REPLACE auto (v, k) VALUES ('a', 'k10'), ('b', 'n') RETURNING *`,
+		`INSERT INTO e SELECT id, v FROM d RETURNING a + 1 AS next, b`, `REPLACE INTO d (id, v) VALUES (1, 'r') RETURNING *`, `REPLACE INTO d (id, v) SELECT a, b FROM e RETURNING id, u`,
 		`DELETE FROM d RETURNING *`, `DELETE FROM d WHERE id = 1 OR id = 2 RETURNING id, UPPER(v)`, `DELETE FROM d WHERE id > 1 ORDER BY id DESC LIMIT 1 RETURNING id, j`, `DELETE FROM e WHERE a = 1 RETURNING (SELECT MAX(id) FROM d)`, `INSERT INTO d (v) VALUES ('x') RETURNING id AS sqlfence_g`)
 	with(`INSERT INTO d (v, n) VALUES (?, ?) RETURNING id, v, n, ? AS p`, "s", 1.5, "back")
 	with(`DELETE FROM d WHERE id = ? OR v = ? RETURNING id, ?`, 1, "b", "back")
@@ -30,7 +31,7 @@ func mariaTwinStatements() []twinStatement {
 	add(`SET STATEMENT max_statement_time = 100, lock_wait_timeout = 5 FOR UPDATE d SET v = 'x' WHERE id = 1 OR id = 2`, `SET STATEMENT sql_mode = '' FOR INSERT INTO d (v) VALUES ('much too long for the column')`, `SET STATEMENT max_statement_time = 100 FOR DELETE FROM d`)
 
 	// other forms
-	add(`INSERT INTO e SELECT seq, 'seq' FROM seq_1_to_3`, `INSERT INTO d (v) VALUES (\N)`, `UPDATE d SET v = \N WHERE id = 1`, `INSERT INTO e SELECT id, v FROM d LIMIT 2 OFFSET 1`, `INSERT INTO e SELECT id, v FROM d ORDER BY id OFFSET 1 ROWS FETCH NEXT 1 ROWS ONLY`, `INSERT INTO e SELECT id, v FROM d LIMIT ROWS EXAMINED 1000`,
-		`INSERT INTO d (v) VALUES (NVL(NULL, 'x'))`, `DELETE FROM d WHERE id IN (VALUES (1), (2))`)
+	add(`INSERT INTO e SELECT seq, 'seq' FROM seq_1_to_3`, `INSERT INTO d (v, i) VALUES (\N, 1)`, `UPDATE d SET v = \N WHERE id = 1`, `INSERT INTO e SELECT id, v FROM d LIMIT 2 OFFSET 1`, `INSERT INTO e SELECT id, v FROM d ORDER BY id OFFSET 1 ROWS FETCH NEXT 1 ROWS ONLY`, `INSERT INTO e SELECT id, v FROM d LIMIT ROWS EXAMINED 1000`,
+		`INSERT INTO d (v, i) VALUES (NVL(NULL, 'x'), 1)`, `DELETE FROM d WHERE id IN (VALUES (1), (2))`)
 	return all
 }

@@ -11,39 +11,16 @@ import (
 
 func eachMariaDB(t *testing.T, fn func(t *testing.T, tw *mysqlTwin)) {
 	t.Helper()
-	for _, server := range testserver.MySQL(t) {
-		if server.Engine == "MariaDB" { // what MySQL does about these, nobody has seen yet
-			t.Run(server.Engine+"_"+server.Version, func(t *testing.T) { fn(t, newMySQLTwin(t, server, "")) })
-		}
-	}
+	eachMariaDBWith(t, "", fn)
 }
 
-// TestMySQLRowsThatAreNotSplicedWouldDoSomethingElse holds the reasons for
-// which some rows are checked first: what they say as VALUES and what they
-// would say as SELECT … FROM DUAL.
-func TestMySQLRowsThatAreNotSplicedWouldDoSomethingElse(t *testing.T) {
-	eachMariaDB(t, func(t *testing.T, tw *mysqlTwin) {
-		for _, c := range []struct{ name, values, asSelect string }{
-			{"an upsert tells the id of the row that was there",
-				`INSERT INTO auto (v, k) VALUES ('up', 'k10') ON DUPLICATE KEY UPDATE v = VALUES(v)`,
-				`INSERT INTO auto (v, k) SELECT 'up', 'k10' FROM DUAL HAVING 1 ON DUPLICATE KEY UPDATE v = VALUES(v)`},
-			{"a name is a column of the row", `INSERT INTO d (id, i) VALUES (90, id)`, `INSERT INTO d (id, i) SELECT 90, id FROM DUAL HAVING 1`},
-			{"DEFAULT", `INSERT INTO d (v) VALUES (DEFAULT)`, `INSERT INTO d (v) SELECT DEFAULT FROM DUAL HAVING 1`},
-			{"an aggregate is an error", `INSERT INTO d (v) VALUES (COUNT(*))`, `INSERT INTO d (v) SELECT COUNT(*) FROM DUAL HAVING 1`},
-			{"a string behind a number is an error", `INSERT INTO d (v) VALUES (1 'a')`, `INSERT INTO d (v) SELECT 1 'a' FROM DUAL HAVING 1`},
-		} {
-			t.Run(c.name, func(t *testing.T) {
-				if p := sqlgen.Analyze(sqlgen.MySQL, c.values); p.Strategy != sqlgen.CheckFirst {
-					t.Errorf("%s\nis %v, expected check first", c.values, p.Strategy)
-				}
-				a, _ := tw.try(twinStatement{}, c.values, nil, false)
-				b, _ := tw.try(twinStatement{}, c.asSelect, nil, false)
-				if a == b {
-					t.Errorf("%s\ngives %s, and so does\n%s", c.values, a, c.asSelect)
-				}
-			})
+func eachMariaDBWith(t *testing.T, parameters string, fn func(t *testing.T, tw *mysqlTwin)) {
+	t.Helper()
+	for _, server := range testserver.MySQL(t) {
+		if server.Engine == "MariaDB" { // what MySQL does about these, nobody has seen yet
+			t.Run(server.Engine+"_"+server.Version, func(t *testing.T) { fn(t, newMySQLTwin(t, server, parameters)) })
 		}
-	})
+	}
 }
 
 // TestMySQLAWhereWouldLetAnAggregateWrite: a query with an aggregate has a row
@@ -72,29 +49,6 @@ func TestMySQLAFunctionWouldWriteBeforeTheFenceIsAsked(t *testing.T) {
 		got, after := tw.try(twinStatement{}, spliced, nil, false)
 		if !strings.HasPrefix(got, "affected: 0") || after == before {
 			t.Errorf("%s\nwith the fence shut gave %s and wrote nothing", spliced, got)
-		}
-	})
-}
-
-// TestMySQLStrictModeDecidesOnNullInOneRow is the one known difference between
-// a guarded write and the bare one: where sql_mode is not strict, NULL for a NOT
-// NULL column is an error in VALUES of one row, and behind SELECT the column's
-// implicit default. docs/STATEMENTS.md says so.
-func TestMySQLStrictModeDecidesOnNullInOneRow(t *testing.T) {
-	eachMariaDB(t, func(t *testing.T, tw *mysqlTwin) {
-		const text = `INSERT INTO c VALUES (50, NULL)`
-		guarded, err := sqlgen.Analyze(sqlgen.MySQL, text).Guarded(1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		token := []any{"job", int64(7), int64(70)}
-		for mode, alike := range map[string]bool{"STRICT_TRANS_TABLES": true, "STRICT_ALL_TABLES": true, "": false} {
-			tw.must("SET sql_mode = '" + mode + "'")
-			bare, _ := tw.try(twinStatement{}, text, nil, false)
-			spliced, _ := tw.try(twinStatement{}, guarded, token, false)
-			if (bare == spliced) != alike || !strings.HasPrefix(bare, "error 1048") {
-				t.Errorf("with sql_mode %q: %s\nspliced: %s", mode, bare, spliced)
-			}
 		}
 	})
 }

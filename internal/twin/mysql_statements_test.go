@@ -71,37 +71,50 @@ func mysqlTwinStatements(maria bool) []twinStatement {
 	with(`DELETE d FROM d JOIN e ON e.a = d.id AND e.a = ? WHERE d.id = ? OR d.id = ?`, 2, 1, 2)
 
 	// INSERT and REPLACE of one row
-	add(`INSERT INTO d (v) VALUES ('new')`, `INSERT INTO d (id, v) VALUES (50, 'new')`, `INSERT d (v) VALUE ('new')`, `INSERT LOW_PRIORITY INTO d (v) VALUES ('lo')`, `INSERT HIGH_PRIORITY IGNORE INTO d (v) VALUES ('hi')`, `INSERT INTO d(v)VALUES('glued')`,
+	add(`INSERT INTO d (v) VALUES ('new')`, `INSERT INTO d (id, v) VALUES (50, 'new')`, `INSERT d (v) VALUE ('new')`, `INSERT LOW_PRIORITY INTO d (v) VALUES ('lo')`, `INSERT HIGH_PRIORITY INTO d (v) VALUES ('hi')`, `INSERT INTO d(v)VALUES('glued')`,
 		`INSERT INTO auto VALUES (NULL, 'generated', 'k')`, `INSERT INTO auto VALUES (0, 'generated', 'k')`, `INSERT INTO auto (v) VALUES ('gen')`, `INSERT INTO auto VALUES (500, 'given', NULL)`, `INSERT INTO auto (id, v) VALUES (-3, 'negative')`,
 
 		`REPLACE INTO d (id, v) VALUES (1, 'replaced')`, `REPLACE d (id, u) VALUES (60, 'one')`, `REPLACE LOW_PRIORITY INTO auto (v, k) VALUES ('r', 'k10')`,
-		`INSERT INTO d (n, r, b, j, i, c, s, t, bt, da) VALUES (1.005, 1e2, x'ff', '{"a": 1}', '12', 'green', 'x,y', 255, b'11', '2020-02-02')`, `INSERT INTO d (v, n) VALUES (12, '3.50')`, `INSERT INTO d (v) VALUES (NOW() > '2000-01-01')`, `INSERT INTO d (v) VALUES (CONCAT('a', UPPER('b'), 1 + 2))`,
-		`INSERT INTO d (da, ts) VALUES ('2020-01-31' + INTERVAL 1 MONTH, TIMESTAMP('2020-01-01', '10:11:12'))`, `INSERT INTO d (v) VALUES (CAST('12' AS UNSIGNED) + CAST('1' AS DECIMAL(5, 2)))`, `INSERT INTO d (v) VALUES (TRIM(BOTH 'x' FROM 'xax'))`, `INSERT INTO d (v) VALUES (SUBSTRING('abc' FROM 2 FOR 1))`, `INSERT INTO d (v) VALUES (CONVERT('ü' USING utf8mb4))`,
-		`INSERT INTO d (v) VALUES (EXTRACT(YEAR FROM '2020-01-01'))`, `INSERT INTO d (v) VALUES (CASE WHEN 1 > 0 THEN 'yes' ELSE 'no' END)`, `INSERT INTO d (v, i) VALUES (NULL, -5)`, `INSERT INTO d (v, i) VALUES (1 IN (1, 2), NOT 0 AND 1 OR 0 XOR 1)`, `INSERT INTO d (v) VALUES ('a' 'b')`, `INSERT INTO d (v) VALUES ("dq")`, `INSERT INTO d (v) VALUES (_utf8mb4'x' COLLATE utf8mb4_bin)`,
-		`INSERT INTO d (v, i) VALUES (@@version_comment IS NOT NULL, @@session.autocommit)`, `INSERT INTO d (v) VALUES (@undefined)`, `INSERT INTO d (i, v) VALUES (@x := 3, @x)`, `INSERT INTO d (v, ts) VALUES (CURRENT_USER IS NULL, IF(CURRENT_TIMESTAMP > '2000-01-01', '2020-01-01', NULL))`,
+		`INSERT INTO d (n, r, b, j, i, c, s, t, bt, da) VALUES (1.005, 1e2, x'ff', '{"a": 1}', '12', 'green', 'x,y', 255, b'11', '2020-02-02')`, `INSERT INTO d (v, n) VALUES (12, '3.50')`, `INSERT INTO d (v, r) VALUES (NOW() > '2000-01-01', 6)`, `INSERT INTO d (v, r) VALUES (CONCAT('a', UPPER('b'), 1 + 2), 6)`,
+		`INSERT INTO d (da, ts, r) VALUES ('2020-01-31' + INTERVAL 1 MONTH, TIMESTAMP('2020-01-01', '10:11:12'), 6)`, `INSERT INTO d (v, r) VALUES (CAST('12' AS UNSIGNED) + CAST('1' AS DECIMAL(5, 2)), 6)`, `INSERT INTO d (v, r) VALUES (TRIM(BOTH 'x' FROM 'xax'), 6)`, `INSERT INTO d (v, r) VALUES (SUBSTRING('abc' FROM 2 FOR 1), 6)`, `INSERT INTO d (v, r) VALUES (CONVERT('ü' USING utf8mb4), 6)`,
+		`INSERT INTO d (v, r) VALUES (EXTRACT(YEAR FROM '2020-01-01'), 6)`, `INSERT INTO d (v, r) VALUES (CASE WHEN 1 > 0 THEN 'yes' ELSE 'no' END, 6)`, `INSERT INTO d (v, i) VALUES (NULL, -5)`, `INSERT INTO d (v, i, r) VALUES (1 IN (1, 2), NOT 0 AND 1 OR 0 XOR 1, 6)`, `INSERT INTO d (v, r) VALUES ('a' 'b', 6)`, `INSERT INTO d (v, r) VALUES ("dq", 6)`, `INSERT INTO d (v, r) VALUES (_utf8mb4'x' COLLATE utf8mb4_bin, 6)`,
+		`INSERT INTO d (v, i, r) VALUES (@@version_comment IS NOT NULL, @@session.autocommit, 6)`, `INSERT INTO d (v, r) VALUES (@undefined, 6)`, `INSERT INTO d (i, v, r) VALUES (@x := 3, @x, 6)`, `INSERT INTO d (v, ts, r) VALUES (CURRENT_USER IS NULL, IF(CURRENT_TIMESTAMP > '2000-01-01', '2020-01-01', NULL), 6)`,
 		`INSERT INTO g (a) VALUES (5)`, `INSERT INTO c VALUES (50, 5)`, `INSERT INTO part PARTITION (p0) (k, v) VALUES (5, 'p')`, `INSERT INTO part VALUES (19, 'last')`, `INSERT INTO simple VALUES (4, 'v')`, "INSERT INTO `where` VALUES (3, 'b', 4)", `INSERT INTO 2tab VALUES (0x1f, 1.5e0)`, `INSERT INTO child VALUES (30, 1)`,
-		"INSERT /* a */ INTO /* VALUES */ e VALUES /* ( */ (1, 'c' /* ) */) -- note", "INSERT INTO e VALUES (4, 'ON DUPLICATE KEY'); -- t", "INSERT INTO e # (\nVALUES (4, ')')", `INSERT IGNORE INTO c VALUES (60, NULL)`, `INSERT IGNORE INTO d (v) VALUES ('much too long for the column')`, `INSERT IGNORE INTO d (i, t) VALUES ('12x', 999)`,
-		`INSERT INTO d (v) VALUES ('\0\n\\')`, `INSERT INTO d (b) VALUES (0x00ff27)`, `INSERT INTO d (v) VALUES (JSON_OBJECT('a', JSON_ARRAY(1, 2)))`, `INSERT INTO d (v) VALUES ((1))`, `INSERT INTO d (v) VALUES (((1 + 2)) * (3))`, `INSERT INTO d (v) VALUES (~0 ^ 1 | 2 & 3 << 1 >> 1)`, `INSERT INTO d (v) VALUES (5 DIV 2 + 5 MOD 2 - 5 % 3)`, `INSERT INTO d (v) VALUES ('a' LIKE 'b' ESCAPE '!' OR 'a' RLIKE 'b')`)
-	none(`INSERT IGNORE INTO d (id, v) VALUES (1, 'dup')`, `INSERT IGNORE INTO child VALUES (30, 99)`, `INSERT IGNORE INTO c VALUES (1, 1)`)
+		"INSERT /* a */ INTO /* VALUES */ e VALUES /* ( */ (1, 'c' /* ) */) -- note", "INSERT INTO e VALUES (4, 'ON DUPLICATE KEY'); -- t", "INSERT INTO e # (\nVALUES (4, ')')",
+		`INSERT INTO d (v) VALUES ('\0\n\\')`, `INSERT INTO d (b, r) VALUES (0x00ff27, 6)`, `INSERT INTO d (v, r) VALUES (JSON_OBJECT('a', JSON_ARRAY(1, 2)), 6)`, `INSERT INTO d (v, r) VALUES ((1), 6)`, `INSERT INTO d (v, r) VALUES (((1 + 2)) * (3), 6)`, `INSERT INTO d (v, r) VALUES (~0 ^ 1 | 2 & 3 << 1 >> 1, 6)`, `INSERT INTO d (v, r) VALUES (5 DIV 2 + 5 MOD 2 - 5 % 3, 6)`, `INSERT INTO d (v, r) VALUES ('a' LIKE 'b' ESCAPE '!' OR 'a' RLIKE 'b', 6)`)
 	fail(`INSERT INTO d (id) VALUES (1)`, `INSERT INTO d (v) VALUES ('much too long for the column')`, `INSERT INTO c VALUES (50, NULL)`, `INSERT INTO c VALUES (100, 1)`, `INSERT INTO c (id) VALUES (50)`, `INSERT INTO d (v) VALUES (1, 2)`, `INSERT INTO d (nowhere) VALUES (1)`, `INSERT INTO nowhere VALUES (1)`, `INSERT INTO g (twice) VALUES (1)`,
 		`INSERT INTO d (u) VALUES ('ONE')`, `INSERT INTO part VALUES (99, 'x')`, `INSERT INTO part PARTITION (p0) VALUES (11, 'x')`, `INSERT INTO simple VALUES (50, 'check')`, `INSERT INTO child VALUES (1, 99)`, `INSERT INTO d (c) VALUES ('blue')`, `INSERT INTO d (j) VALUES ('{')`, `INSERT INTO d (t) VALUES (256)`, `INSERT INTO d (i) VALUES ('x')`, `INSERT INTO d (da) VALUES ('2020-13-01')`,
-		`INSERT INTO d (id, id) VALUES (1, 2)`, `INSERT INTO d (n) VALUES (POW(10, 400))`, `INSERT INTO d (v) VALUES ((1, 2))`)
+		`INSERT INTO d (id, id) VALUES (1, 2)`, `INSERT INTO d (n, r) VALUES (POW(10, 400), 6)`, `INSERT INTO d (v, r) VALUES ((1, 2), 6)`)
 	with(`INSERT INTO d (v, n, r, i) VALUES (?, ?, ?, ?)`, "s", "1.50", 2.5, int64(9))
 	with(`INSERT INTO d (v, b, j, ts, t, da) VALUES (?, ?, ?, ?, ?, ?)`, nil, []byte{0, 255, 128, '\''}, `{"a":1}`, time.Date(2024, 5, 6, 7, 8, 9, 123456000, time.UTC), true, "2024-01-02")
 	with(`INSERT INTO d (v, n, r, b, j, i, u, ts, c, s, t, bt, da) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, 12, 3, "2.5", "text", `"j"`, "15", 7, "2020-01-01 00:00:00", "red", "x", "5", 3, time.Date(2024, 5, 6, 0, 0, 0, 0, time.UTC))
 	with(`REPLACE INTO d (id, v) VALUES (?, ?)`, 1, "rep")
 	with(`INSERT INTO d (id, v, i) VALUES (?, COALESCE(?, 'nil'), CAST(? AS SIGNED))`, 70, nil, "12")
 	with(`INSERT INTO d (id, i) VALUES (?, ?)`, uint64(1<<30), -1<<31)
-	with(`INSERT IGNORE INTO d (id, v) VALUES (?, ?)`, 1, "dup")
-	all[len(all)-1].none = true
 	with(`INSERT INTO d (id, v) VALUES (?, ?)`, 1, "dup")
 	all[len(all)-1].fails = true
 	with(`INSERT INTO c VALUES (?, ?)`, 51, nil)
 	all[len(all)-1].fails = true
 	for i := range 20 { // every position of a parameter among literals
 		values := strings.Repeat("'x', ", i) + "?" + strings.Repeat(", 'y'", 19-i)
-		with(fmt.Sprintf(`INSERT INTO d (v) VALUES (CONCAT(%s))`, values), "p")
+		with(fmt.Sprintf(`INSERT INTO d (v, i) VALUES (CONCAT(%s), 6)`, values), "p")
 	}
+
+	// INSERT and REPLACE of several rows, SET, upserts, and what else stands in VALUES
+	add(`INSERT INTO auto (v, k) VALUES ('a', 'x1'), ('b', 'x2'), ('c', 'x3')`, `INSERT INTO auto VALUES (NULL, 'a', 'x1'), (0, 'b', 'x2'), (700, 'c', 'x3'), (NULL, 'd', 'x4')`, `INSERT INTO auto (v) VALUES (NULL), ('b')`, `INSERT INTO d VALUES (80, 'a', 1, 2, 'b', '{}', 3, 'u', NULL, 'red', 'x', 4, 5, '2020-01-01'), (81, DEFAULT, 1.5, 2.5, NULL, NULL, 7, NULL, '2020-01-02', NULL, '', 0, b'1', NULL)`,
+		`REPLACE INTO d (id, v) VALUES (1, 'r1'), (90, 'r90'), (2, 'r2')`, `REPLACE auto (v, k) VALUES ('r', 'k10'), ('q', 'k99')`, `INSERT INTO c VALUES (50, 5), (51, 6)`, `INSERT INTO part VALUES (2, 'a'), (12, 'b')`, `INSERT INTO child VALUES (30, 1), (31, 2)`, "INSERT INTO e VALUES (1, 'a'), -- (2, 'b'),\n (3, 'c')",
+		`INSERT INTO d SET v = 'set', i = 3`, `INSERT INTO d SET d.v = DEFAULT, n = 1.50`, `INSERT INTO auto SET v = 'set'`, `REPLACE d SET id = 1, v = CONCAT('a', 'b')`, "INSERT `where` SET `set` = 5, `end``s` = 6, `update` = NULL",
+		`INSERT INTO auto (v, k) VALUES ('up', 'k10') ON DUPLICATE KEY UPDATE v = VALUES(v)`, `INSERT INTO auto (v, k) VALUES ('up', 'k10') ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id), v = 'dup'`, `INSERT INTO auto (v, k) VALUES ('up', 'new') ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id)`,
+		`INSERT INTO auto (v, k) VALUES ('a', 'n1'), ('b', 'k11'), ('c', 'n2') ON DUPLICATE KEY UPDATE v = CONCAT(VALUES(v), auto.v), id = LAST_INSERT_ID(auto.id)`, `INSERT INTO auto SET v = 'up', k = 'k11' ON DUPLICATE KEY UPDATE v = VALUES(v)`, `INSERT INTO d (id, v) VALUES (1, 'up') ON DUPLICATE KEY UPDATE v = VALUE(v)`, `INSERT INTO d (id, v) VALUES (1, 'x') ON DUPLICATE KEY UPDATE v = (SELECT MAX(b) FROM e)`,
+		`INSERT INTO d (v, i) VALUES ('x', id)`, `INSERT INTO d (id, i) VALUES (90, id)`, `INSERT INTO d (id, i) VALUES (90, id + 1), (91, id)`, `INSERT INTO d (v, i) VALUES (DEFAULT, 5)`, `INSERT INTO d (v, i) VALUES (DEFAULT(v), 5)`, `INSERT INTO d (i, v) VALUES (5, (SELECT MAX(b) FROM e))`, `INSERT INTO e VALUES (3, (SELECT COUNT(*) FROM d))`, `INSERT INTO d (v, i) VALUES (CURRENT_USER IS NULL, 5)`)
+	none(`INSERT INTO auto (v, k) VALUES ('ten', 'k10') ON DUPLICATE KEY UPDATE v = 'ten'`)
+	fail(`INSERT INTO d (id) VALUES (70), (1)`, `INSERT INTO c VALUES (50, 5), (100, 1)`, `INSERT INTO d (id, v) VALUES (70, 'a'), (71)`, `INSERT INTO d SET id = 1`, `INSERT INTO d SET v = 'much too long for the column'`, `INSERT INTO d (t) VALUES (1), (256)`, `INSERT INTO d (v) VALUES ('a'), (COUNT(*))`, `INSERT INTO d (v, i) VALUES (ROW_NUMBER() OVER (), 1)`,
+		`INSERT INTO auto (id, k) VALUES (900, 'k11') ON DUPLICATE KEY UPDATE k = 'k10'`, `INSERT INTO d (i, v) VALUES (5, (SELECT b FROM e))`, `INSERT INTO d (v, i) VALUES ('x', (SELECT 1, 2))`)
+	with(`INSERT INTO auto (v, k) VALUES (?, ?), (?, ?)`, "a", "x1", nil, "x2")
+	with(`INSERT INTO auto (v, k) VALUES (?, ?) ON DUPLICATE KEY UPDATE v = ?, id = LAST_INSERT_ID(id)`, "a", "k10", "dup")
+	with(`INSERT INTO d (v, n, b, i) VALUES (DEFAULT, ? + 1, ?, ?), (?, ?, ?, ?)`, 1, []byte{0, 255}, 3, "v", "1.5", nil, 4)
+	with(`INSERT INTO d SET v = CONCAT(?, 'x'), u = ?, b = ?`, "a", "b", []byte{255})
+	with(`REPLACE INTO d (id, u, v) VALUES (?, 'one', ?), (?, 'two', ?)`, 77, "a", 78, "b")
 
 	// INSERT and REPLACE of a query
 	add(`INSERT INTO e SELECT id, v FROM d`, `INSERT INTO e (a, b) SELECT id, v FROM d WHERE id = 1 OR id = 2`, `INSERT INTO e SELECT id, v FROM d ORDER BY id DESC LIMIT 2`, `INSERT INTO e SELECT id, v FROM d LIMIT 1, 1`, `INSERT INTO e SELECT i, COUNT(*) FROM d GROUP BY i`, `INSERT INTO e SELECT i, COUNT(*) FROM d GROUP BY i HAVING COUNT(*) > 1 OR i = 3 ORDER BY i`,
