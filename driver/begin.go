@@ -130,6 +130,7 @@ func (s *session) beginGuarded(ctx context.Context, opts driver.TxOptions) error
 	}
 	err = s.meaning(s.ask(ctx, tokens), tokens)
 	if err == nil {
+		s.touched = true
 		s.passed(tokens)
 	}
 	return err

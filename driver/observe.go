@@ -4,8 +4,10 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"sync"
 
+	"github.com/sqlfence/sqlfence/driver/internal/native"
 	"github.com/sqlfence/sqlfence/guard"
 	"github.com/sqlfence/sqlfence/sqlgen"
 )
@@ -59,12 +61,18 @@ func (s *session) advance(ctx context.Context, t guard.Token) error {
 	// moves in a transaction of its own. SQLite has one writer, which this is.
 	lasts := !s.inTransaction()
 	if s.engine == sqlgen.MySQL || !lasts && s.engine == sqlgen.PostgreSQL {
-		raw, err := s.connect(ctx)
+		if err := s.apart(ctx, t); err != nil {
+			return err
+		}
+		raw, err := s.second(ctx)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = raw.Close() }() // it has done what it had to do
-		in, lasts = &session{raw: raw, shared: s.shared}, true
+		in, lasts = &session{raw: raw, native: native.Of(raw), shared: s.shared}, true
+		if err := in.box(ctx, []guard.Token{t}); err != nil {
+			return err
+		}
 	}
 	var mark, grant int64
 	err := in.read(ctx, sqlgen.AdvanceSQL(s.engine), []driver.NamedValue{
@@ -82,4 +90,50 @@ func (s *session) advance(ctx context.Context, t guard.Token) error {
 		s.seen.add(t)
 	}
 	return nil
+}
+
+// second opens another connection. It may have to come from a pool of which the
+// program, waiting here, holds the last one.
+func (s *session) second(ctx context.Context) (driver.Conn, error) {
+	bounded, cancel := context.WithTimeout(ctx, rollbackTimeout)
+	defer cancel()
+	raw, err := s.connect(bounded)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("sqlfence: a token is registered on a second connection, and none could be had in %s: %w", rollbackTimeout, err)
+	}
+	return raw, err
+}
+
+// turnstileHeld counts the locks of the session on the turnstile of a resource.
+const turnstileHeld = `SELECT pg_catalog.count(*) FROM pg_catalog.pg_locks AS l,
+	pg_catalog.hashtextextended($1::pg_catalog.text COLLATE pg_catalog."C", 0) AS h (key)
+WHERE l.locktype OPERATOR(pg_catalog.=) 'advisory'::pg_catalog.text AND l.granted
+	AND l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()
+	AND l.objsubid OPERATOR(pg_catalog.=) 2::pg_catalog.int2
+	AND l.classid OPERATOR(pg_catalog.=) ((h.key OPERATOR(pg_catalog.>>) 32) OPERATOR(pg_catalog.&) 4294967295::pg_catalog.int8)::pg_catalog.oid
+	AND l.objid OPERATOR(pg_catalog.=) (h.key OPERATOR(pg_catalog.&) 4294967295::pg_catalog.int8)::pg_catalog.oid`
+
+// apart makes sure that the registration does not wait for the very transaction
+// that waits for it: it may have passed the fence under a lower token.
+func (s *session) apart(ctx context.Context, t guard.Token) error {
+	if s.engine != sqlgen.PostgreSQL || !s.touched {
+		return nil // before its first guarded write, no snapshot is to be taken
+	}
+	var held int64
+	err := s.read(ctx, turnstileHeld, []driver.NamedValue{{Ordinal: 1, Value: t.Resource}}, func(row []driver.Value) (err error) {
+		held, err = asInt(row[0])
+		return err
+	})
+	if err != nil || held == 0 {
+		return err
+	}
+	mark, _, err := s.markOf(ctx, t.Resource)
+	if err != nil || mark >= t.Epoch {
+		return err // there is nothing to wait for, and the statement is told what is true
+	}
+	return &guard.UnsupportedError{
+		Kind:   fmt.Sprintf("the registration of epoch %d of resource %q", t.Epoch, t.Resource),
+		Reason: "this transaction has passed the fence of the resource under another token, and until it ends the mark cannot move",
+		Advice: "end the transaction before writing under the higher token",
+	}
 }

@@ -44,8 +44,9 @@ type session struct {
 
 	bounded bool // the open transaction has its bounds, as far as texts tell
 
-	kept   []guard.Token // PostgreSQL: what the transaction of BeginTx has passed for good
-	nested bool          // a savepoint may be open in it, or it may be another one
+	kept    []guard.Token // PostgreSQL: what the transaction of BeginTx has passed for good
+	touched bool          // PostgreSQL: a guarded statement was executed in the open transaction
+	nested  bool          // a savepoint may be open in it, or it may be another one
 
 	unsure  bool    // MySQL: a transaction may have begun or ended
 	commits commits // MySQL: whether statements commit by themselves
@@ -200,6 +201,7 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 	if err := s.observe(ctx, tokens); err != nil {
 		return d, err
 	}
+	s.touched = s.engine == sqlgen.PostgreSQL && s.inTransaction()
 	if err := s.bound(ctx); err != nil {
 		return d, err
 	}

@@ -24,7 +24,7 @@ func (s *session) ConnBeginTx(ctx context.Context, _ driver.ConnBeginTx, opts dr
 	if err != nil {
 		return ctx, nil, err
 	}
-	s.tx, s.txTokens, s.bounded, s.kept, s.nested = tx, guard.Tokens(ctx), false, nil, inside
+	s.tx, s.txTokens, s.bounded, s.kept, s.nested, s.touched = tx, guard.Tokens(ctx), false, nil, inside, inside
 	if err := s.beginGuarded(ctx, opts); err != nil {
 		if tx.Rollback() != nil && !s.idle(ctx) {
 			s.broken = true
