@@ -1,6 +1,7 @@
 package mysql_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/sqlfence/sqlfence/driver/internal/drivertest"
 	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/sqlgen"
 )
 
 const twoRows = `INSERT INTO d (id, v) VALUES (7, 'a'), (8, 'b')` // is checked first
@@ -130,6 +132,29 @@ func TestG5SelectLimit(t *testing.T) {
 			if got := w.Table(); got != "1 one 10|2 two 20|3 three 30|7 a 0|8 b 0|9 c 0" {
 				t.Errorf("sql_select_limit %s: the table reads %q", limit, got)
 			}
+		}
+	})
+}
+
+// An Advance that was given up has no effect later.
+func TestG2AnAdvanceThatWasGivenUpHasNoEffect(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *drivertest.World) {
+		mark := guardMark(t, w)
+		writing := w.Begin(w.With(drivertest.Current), w.Fenced)
+		w.Must(writing, `UPDATE d SET v = v`)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		next := drivertest.Current
+		next.Epoch = mark + 1
+		go func() { ended <- guard.NewFence(w.Bare, sqlgen.MySQL).Advance(ctx, next) }()
+		waiting(t, w.Bare)
+		cancel()
+		w.Want("Advance", <-ended, context.Canceled)
+		w.Want("Commit", writing.Commit(), nil)
+		// Whoever still waited would come first.
+		w.Must(w.Bare, `UPDATE sqlfence_fences SET advanced = advanced`)
+		if got := guardMark(t, w); got != mark {
+			t.Errorf("the mark is %d, want %d", got, mark)
 		}
 	})
 }
