@@ -89,13 +89,11 @@ func (s *session) reset() error {
 	if s.broken {
 		return driver.ErrBadConn
 	}
-	if s.refused != nil {
+	if s.refused != nil && s.engine != sqlgen.SQLite {
 		// A transaction was begun by text and left open. It was rolled back, and
-		// the refusal is not for whoever is next.
-		s.ended()
-		if s.engine != sqlgen.SQLite { // a file in memory ends with its connection
-			return driver.ErrBadConn
-		}
+		// the refusal is not for whoever is next. A database in memory ends with
+		// its connection: on SQLite the text that began it has to end it.
+		return driver.ErrBadConn
 	}
 	return nil
 }

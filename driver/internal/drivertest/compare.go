@@ -50,6 +50,8 @@ type Program struct {
 	SQL     func(string) string // as World.SQL
 	notes   []string
 	single  bool
+	// anyOrder: the rows of a result may come in any order.
+	anyOrder bool
 }
 
 // Note adds to what was seen.
@@ -115,6 +117,7 @@ func (p *Program) Rows(rows *sql.Rows, err error) {
 			p.Note("column %s: %s, %v, length %d %v, nullable %v %v, decimal %d %d %v", c.Name(), c.DatabaseTypeName(), c.ScanType(),
 				length, hasLength, nullable, hasNullable, precision, scale, hasDecimal)
 		}
+		var all []string
 		for rows.Next() {
 			values := make([]any, len(columns))
 			pointers := make([]any, len(columns))
@@ -122,10 +125,16 @@ func (p *Program) Rows(rows *sql.Rows, err error) {
 				pointers[i] = &values[i]
 			}
 			p.Error("Scan", rows.Scan(pointers...))
+			var row []string
 			for _, v := range values {
-				p.Note("%T %#v", v, plain(v))
+				row = append(row, fmt.Sprintf("%T %#v", v, plain(v)))
 			}
+			all = append(all, strings.Join(row, "\n"))
 		}
+		if p.anyOrder {
+			slices.Sort(all)
+		}
+		p.notes = append(p.notes, all...)
 		p.Error("Rows.Err", rows.Err())
 		if !rows.NextResultSet() {
 			break
@@ -254,9 +263,11 @@ func Compare(t *testing.T, w *World, c Comparison) {
 	operations, differences := 0, 0
 	compare := func(name string, unguarded bool, f func(p *Program)) {
 		operations++
+		// The order of rows that no ORDER BY puts in one is the order on disk.
+		anyOrder := strings.Contains(name, "RETURNING") && !strings.Contains(name, "ORDER BY")
 		run := func(db *sql.DB, ctx context.Context) string {
 			w.resetOn(db)
-			p := &Program{Context: ctx, DB: db, SQL: w.SQL, single: c.Single}
+			p := &Program{Context: ctx, DB: db, SQL: w.SQL, single: c.Single, anyOrder: anyOrder}
 			f(p)
 			p.Note("the table: %s", w.Table())
 			for i, n := range p.notes {
