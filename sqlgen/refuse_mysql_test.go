@@ -229,3 +229,20 @@ func TestMySQLNamesOfTables(t *testing.T) {
 		}
 	}
 }
+
+// TestMySQLCharacterSetsOfTheClient: only those may be set, by their plain names, in
+// which the server reads strings as they are read here.
+func TestMySQLCharacterSetsOfTheClient(t *testing.T) {
+	for text, want := range map[string]sqlgen.Strategy{
+		`SET NAMES utf8mb4`: sqlgen.Pass, `SET NAMES 'latin1' COLLATE latin1_bin`: sqlgen.Pass, `SET CHARACTER SET utf8`: sqlgen.Pass, `SET CHARSET 'utf8'`: sqlgen.Pass,
+		`SET SESSION character_set_client = utf8mb4, @x = CONCAT('g', 'bk')`: sqlgen.Pass, `SET @names = CONCAT('a'), @character_set_client = 28`: sqlgen.Pass,
+		`SET NAMES gbk`: sqlgen.Refuse, `SET NAMES "sjis"`: sqlgen.Refuse, `SET NAMES DEFAULT`: sqlgen.Refuse, `SET NAMES utf8 COLLATE`: sqlgen.Refuse, `SET CHAR SET big5`: sqlgen.Refuse,
+		`SET @x = 1, CHARACTER SET cp932`: sqlgen.Refuse, `SET character_set_client = 28`: sqlgen.Refuse, `SET character_set_client = DEFAULT`: sqlgen.Refuse,
+		`SET @@session.character_set_client = CONCAT('g', 'bk')`: sqlgen.Refuse, "SET SESSION `character_set_client` := @x": sqlgen.Refuse, `SET @@local.character_set_client = (SELECT 'gbk')`: sqlgen.Refuse,
+		`SET @x = 'utf8', character_set_client = @x`: sqlgen.Refuse, `SET LOCAL character_set_client = gb18030`: sqlgen.Refuse,
+	} {
+		if p := sqlgen.Analyze(sqlgen.MySQL, text); p.Strategy != want {
+			t.Errorf("%s\nis %v: %s, expected %v", text, p.Strategy, p.Reason, want)
+		}
+	}
+}
