@@ -12,7 +12,7 @@ import (
 	"github.com/sqlfence/sqlfence/sqlgen"
 )
 
-const twoRows = `INSERT INTO d (id, v) VALUES (7, 'a'), (8, 'b')` // is checked first
+const twoRows = `INSERT INTO d (id, v) SELECT 7, 'a' UNION ALL SELECT 8, 'b'` // is checked first
 
 // completion_type would let a COMMIT of ours begin another transaction, in which the
 // next write would be lost, or end the session.
