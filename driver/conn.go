@@ -89,7 +89,7 @@ func Raw(driverConn any) (driver.Conn, bool) {
 		return nil, false
 	}
 	c.session.databases, c.session.unsure, c.session.commits, c.session.mayBeXA = unasked, true, commitsUnasked, true
-	c.session.kept, c.session.nested = nil, true
+	c.session.kept, c.session.nested, c.session.recoded = nil, true, true
 	return c.raw, true
 }
 

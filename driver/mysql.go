@@ -98,9 +98,36 @@ func (s *session) doubt(p *sqlgen.Plan, err error) {
 	case sqlgen.KindSession:
 		s.unsure, s.commits = true, commitsUnasked // a SET of what was not understood
 	default:
-		s.unsure, s.commits, s.mayBeXA = true, commitsUnasked, true
+		s.unsure, s.commits, s.mayBeXA, s.recoded = true, commitsUnasked, true, true
 	}
 	s.mayBeXA = s.mayBeXA || strings.HasPrefix(p.Verb, "XA ")
+}
+
+// legible makes sure that the server reads texts as they are read here. What a data
+// source name or a SET says of the client's character set is read off; a connector's
+// own is asked once, and that of a session behind what may have changed it.
+func (s *session) legible(ctx context.Context) error {
+	if s.engine != sqlgen.MySQL || s.fake != nil || !s.recoded && s.charset.Load() {
+		return nil
+	}
+	name := ""
+	if err := s.read(ctx, "SELECT @@SESSION.character_set_client LIMIT 1", nil, func(row []driver.Value) error {
+		name, _ = asString(row[0])
+		return nil
+	}); err != nil {
+		return err
+	}
+	if !sqlgen.SafeCharset(name) {
+		return &guard.SetupError{
+			Problem: fmt.Sprintf("the session's character_set_client is %q: strings end elsewhere than they seem to", name),
+			Remedy:  "use utf8mb4",
+		}
+	}
+	if !s.recoded {
+		s.charset.Store(true)
+	}
+	s.recoded = false
+	return nil
 }
 
 // inXA reports whether a transaction of XA is open, in which a guarded write is

@@ -51,6 +51,7 @@ type session struct {
 	unsure  bool    // MySQL: a transaction may have begun or ended
 	commits commits // MySQL: whether statements commit by themselves
 	mayBeXA bool    // MySQL: a transaction of XA may be open
+	recoded bool    // MySQL: the client's character set may be another one
 	holds   bool    // MySQL: the open transaction has had a guarded statement
 
 	databases databases // SQLite: whether other databases are attached
@@ -135,6 +136,9 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 	}
 	if tokens == nil && !s.policy.Watches() {
 		return d, nil
+	}
+	if err := s.legible(ctx); err != nil {
+		return d, err
 	}
 	if err := s.resolve(ctx, d, query); err != nil {
 		return d, err

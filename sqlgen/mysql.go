@@ -340,10 +340,6 @@ func (w *walker) mysqlLoad(i, hi int) outcome {
 	return notUnderstood("LOAD", "its table is not understood")
 }
 
-// mysqlUnsafeCharsets are those in which a byte of a character can look like a
-// backslash or a backtick, so that strings end elsewhere than they seem to.
-var mysqlUnsafeCharsets = []string{"big5", "cp932", "gb18030", "gbk", "sjis"}
-
 // mysqlSet: SET STATEMENT … FOR executes the statement behind it.
 func (w *walker) mysqlSet(lo, hi int) outcome {
 	i := lo + 1
@@ -440,18 +436,7 @@ func (w *walker) mysqlCharset(lo, hi int) bool {
 	if i >= hi || w.tokens[i].kind != tokenWord && w.tokens[i].kind != tokenString || w.says(i, hi, "default") {
 		return false
 	}
-	name := w.mysqlSetting(i)
-	for j := range len(name) {
-		if !isIdent(name[j]) || name[j] >= 0x80 {
-			return false
-		}
-	}
-	for _, unsafe := range mysqlUnsafeCharsets {
-		if strings.HasPrefix(name, unsafe) {
-			return false
-		}
-	}
-	return i+1 == hi || i+3 == hi && w.says(i+1, hi, "collate")
+	return SafeCharset(w.mysqlSetting(i)) && (i+1 == hi || i+3 == hi && w.says(i+1, hi, "collate"))
 }
 
 // mysqlCreate: CREATE TABLE … SELECT writes the rows of a query.

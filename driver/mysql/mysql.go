@@ -7,6 +7,11 @@
 //	db, err := sql.Open("sqlfence-mysql", "user:password@tcp(host:3306)/app")
 //
 // The fence is in the database that the data source name names, beside the data.
+//
+// The client's character set must be one in which every byte below 0x80 is a
+// character of its own, such as utf8mb4, which is the default: with another one in
+// the data source name (gbk, big5, sjis), opening fails with a *[guard.SetupError],
+// and where it is set otherwise, every guarded write does.
 package mysql
 
 import (
@@ -42,5 +47,5 @@ func database(dsn string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return c.DBName, nil
+	return c.DBName, checkCharset(c)
 }

@@ -99,8 +99,8 @@ func TestG9TheExecutingContextDecides(t *testing.T) { each(t, drivertest.Executi
 
 func TestManyGoroutines(t *testing.T) { each(t, drivertest.Race) }
 
-// like opens the database of the world behind the fence, with options.
-func like(t *testing.T, w *drivertest.World, change func(*gomysql.Config), opts ...fence.Option) *sql.DB {
+// config returns how to reach the database of the world, with changes.
+func config(t *testing.T, w *drivertest.World, change func(*gomysql.Config)) *gomysql.Config {
 	t.Helper()
 	var name string
 	if err := w.Bare.QueryRow(`SELECT DATABASE()`).Scan(&name); err != nil {
@@ -114,7 +114,13 @@ func like(t *testing.T, w *drivertest.World, change func(*gomysql.Config), opts 
 	if change != nil {
 		change(c)
 	}
-	connector, err := gomysql.NewConnector(c)
+	return c
+}
+
+// like opens the database of the world behind the fence, with options.
+func like(t *testing.T, w *drivertest.World, change func(*gomysql.Config), opts ...fence.Option) *sql.DB {
+	t.Helper()
+	connector, err := gomysql.NewConnector(config(t, w, change))
 	if err != nil {
 		t.Fatal(err)
 	}
