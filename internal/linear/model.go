@@ -26,9 +26,9 @@ const (
 	release
 	inspect
 	lapse
-	lostAcquire // an acquire whose outcome the client does not know
-	withdrawal  // what its store does afterwards: it may release the grant
-	lostRelease
+	lostAcquire // one whose answer was lost, and that took effect
+	withdrawal  // what its store did afterwards: it released the grant
+	lostRelease // one whose answer was lost, and that took effect
 )
 
 func (a action) String() string {
@@ -67,49 +67,37 @@ type output struct {
 	lapsed bool
 }
 
-// model steps through the states that an operation with this output may lead to;
-// none if its output is impossible.
-var model = porcupine.NondeterministicModel{
-	Init: func() []any { return []any{state{}} },
-	Step: func(s, in, out any) []any { return step(s.(state), in.(input), out.(output)) },
+// model steps to the one state that an operation with this output leads to, if it is
+// possible.
+var model = porcupine.Model{
+	Init: func() any { return state{} },
+	Step: func(s, in, out any) (bool, any) { return step(s.(state), in.(input), out.(output)) },
 	DescribeOperation: func(in, out any) string {
 		return fmt.Sprintf("%+v -> %+v", in, out)
 	},
 	DescribeState: func(s any) string { return fmt.Sprintf("%+v", s) },
 }
 
-func step(s state, in input, out output) []any {
-	one := func(next state, possible bool) []any {
-		if !possible {
-			return nil
-		}
-		return []any{next}
-	}
+func step(s state, in input, out output) (bool, any) {
 	live := s.owner != "" && !s.lapsed
 	granted := state{owner: in.owner, epoch: s.epoch + 1, grant: in.grant}
 	freed := state{epoch: s.epoch + 1}
 	switch in.do {
 	case acquire:
 		if out.told == held {
-			return one(s, live && s.owner != in.owner && s.owner == out.owner)
+			return live && s.owner != in.owner && s.owner == out.owner, s
 		}
 		granted.grant = out.grant
-		return one(granted, (!live || s.owner == in.owner) && out.epoch == granted.epoch)
+		return (!live || s.owner == in.owner) && out.epoch == granted.epoch, granted
 	case lostAcquire:
-		if live && s.owner != in.owner {
-			return []any{s}
-		}
-		return []any{s, granted}
+		return (!live || s.owner == in.owner) && out.epoch == granted.epoch, granted
 	case withdrawal:
-		if s.grant == in.grant && s.owner != "" {
-			return []any{s, freed}
-		}
-		return []any{s}
+		return s.owner != "" && s.grant == in.grant && out.epoch == freed.epoch, freed
 	case lapse:
 		s.lapsed = s.owner != ""
-		return []any{s}
+		return true, s
 	case inspect:
-		return one(s, s.epoch == out.epoch && s.owner == out.owner && s.lapsed == out.lapsed)
+		return s.epoch == out.epoch && s.owner == out.owner && s.lapsed == out.lapsed, s
 	}
 	// A claim: the reasons to refuse it, in their order.
 	verdict := ok
@@ -121,19 +109,8 @@ func step(s state, in input, out output) []any {
 	case s.epoch != in.epoch || s.grant != in.grant:
 		verdict = mismatch
 	}
-	switch in.do {
-	case renew:
-		return one(s, out.told == verdict)
-	case release:
-		if verdict == ok {
-			return one(freed, out.told == ok)
-		}
-		return one(s, out.told == verdict)
-	case lostRelease:
-		if verdict == ok {
-			return []any{s, freed}
-		}
-		return []any{s}
+	if verdict == ok && in.do != renew {
+		return out.told == ok, freed // release, lostRelease
 	}
-	return nil
+	return out.told == verdict, s
 }
