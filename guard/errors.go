@@ -159,8 +159,9 @@ func (e *UnguardedError) Error() string {
 			table, strings.Join(names, ", "))
 	}
 	if e.Table == "" {
-		return "sqlfence: unguarded write: the policy requires a token, and the context carries none; " +
-			"annotate the context with guard.With, or mark the exception with guard.Without"
+		return "sqlfence: unguarded write to tables that the text does not tell: the policy requires a token, and the context carries none; " +
+			"annotate the context with guard.With, mark the exception with guard.Without, send several statements one at a time, " +
+			"or run migrations over a handle without the policy"
 	}
 	return fmt.Sprintf("sqlfence: unguarded write to %s: the policy requires a token, and the context carries none; "+
 		"annotate the context with guard.With, or mark the exception with guard.Without", e.Table)

@@ -2,6 +2,7 @@ package testserver
 
 import (
 	"database/sql"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -20,8 +21,9 @@ var sqliteVersion = sync.OnceValues(func() (version string, err error) {
 	return version, err
 })
 
-// SQLiteFile returns the path of a database file in t.TempDir(); it is not there
-// yet, so it has SQLite's defaults (no WAL).
+// SQLiteFile returns the path of a database file that is removed when the test ends;
+// it is not there yet, so it has SQLite's defaults (no WAL). The path can be part of a
+// URI as it is: t.TempDir may hold a '#', which would end the path there.
 func SQLiteFile(t testing.TB) string {
 	t.Helper()
 	version, err := sqliteVersion()
@@ -29,5 +31,14 @@ func SQLiteFile(t testing.TB) string {
 		t.Fatalf("testserver: SQLite: %v", err)
 	}
 	record(t, "SQLite", version)
-	return filepath.Join(t.TempDir(), "test.sqlite")
+	dir, err := os.MkdirTemp("", "sqlfence-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return filepath.Join(dir, "test.sqlite")
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/feature"
 	"github.com/uptrace/bun/migrate"
 )
 
@@ -27,9 +28,9 @@ type Shard struct {
 	bun.BaseModel `bun:"table:shards,alias:s"`
 
 	ID        int64     `bun:",pk,autoincrement"`
-	Key       string    `bun:",unique,notnull"`
+	Key       string    `bun:"code,unique,notnull"`
 	State     string    `bun:",nullzero,notnull,default:'idle'"`
-	Rows      int64     `bun:",notnull"`
+	Rows      int64     `bun:"size,notnull"`
 	NodeID    int64     `bun:",notnull"`
 	Node      *Node     `bun:"rel:belongs-to,join:node_id=id"`
 	DeletedAt time.Time `bun:",soft_delete,nullzero"`
@@ -122,10 +123,13 @@ func (r *Rebalancer) Plan(ctx context.Context, state, target string) (int64, err
 	for _, s := range shards {
 		moves = append(moves, Move{ShardID: s.ID, Target: to})
 	}
-	return affected(r.db.NewInsert().Model(&moves).
-		On("CONFLICT (shard_id) DO UPDATE").
-		Set("tries = m.tries + 1, target = EXCLUDED.target").
-		Exec(ctx))
+	insert := r.db.NewInsert().Model(&moves)
+	if r.db.HasFeature(feature.InsertOnDuplicateKey) {
+		insert.On("DUPLICATE KEY UPDATE").Set("tries = tries + 1, target = VALUES(target)")
+	} else {
+		insert.On("CONFLICT (shard_id) DO UPDATE").Set("tries = m.tries + 1, target = EXCLUDED.target")
+	}
+	return affected(insert.Exec(ctx))
 }
 
 // Know adds a node unless it is there.
@@ -134,32 +138,32 @@ func (r *Rebalancer) Know(ctx context.Context, names ...string) (int64, error) {
 	for _, n := range names {
 		nodes = append(nodes, Node{Name: n})
 	}
-	return affected(r.db.NewInsert().Model(&nodes).On("CONFLICT DO NOTHING").Returning("NULL").Exec(ctx))
+	return affected(r.db.NewInsert().Model(&nodes).Ignore().Returning("NULL").Exec(ctx))
 }
 
 // Grow sets one column.
 func (r *Rebalancer) Grow(ctx context.Context, key string, rows int64) (int64, error) {
-	return affected(r.db.NewUpdate().Model(&Shard{Key: key, Rows: rows}).Column("rows").Where("key = ?", key).Exec(ctx))
+	return affected(r.db.NewUpdate().Model(&Shard{Key: key, Rows: rows}).Column("size").Where("code = ?", key).Exec(ctx))
 }
 
 // Freeze updates where either condition holds, and returns what it froze.
 func (r *Rebalancer) Freeze(ctx context.Context, above int64, key string) (keys []string, err error) {
 	err = r.db.NewUpdate().Model((*Shard)(nil)).Set("state = 'frozen'").
-		Where("rows > ?", above).WhereOr("key = ?", key).
-		Returning("key").Scan(ctx, &keys)
+		Where("size > ?", above).WhereOr("code = ?", key).
+		Returning("code").Scan(ctx, &keys)
 	return keys, err
 }
 
 // Level updates many shards in one statement, from a list of values.
 func (r *Rebalancer) Level(ctx context.Context, rows map[string]int64, keys ...string) (int64, error) {
 	var shards []Shard
-	if err := r.db.NewSelect().Model(&shards).Where("key IN (?)", bun.List(keys)).Order("id").Scan(ctx); err != nil {
+	if err := r.db.NewSelect().Model(&shards).Where("code IN (?)", bun.List(keys)).Order("id").Scan(ctx); err != nil {
 		return 0, err
 	}
 	for i := range shards {
 		shards[i].Rows = rows[shards[i].Key]
 	}
-	return affected(r.db.NewUpdate().Model(&shards).Column("rows").Bulk().Exec(ctx))
+	return affected(r.db.NewUpdate().Model(&shards).Column("size").Bulk().Exec(ctx))
 }
 
 // Carry carries the planned moves out, from a CTE.
@@ -172,7 +176,7 @@ func (r *Rebalancer) Carry(ctx context.Context) (int64, error) {
 
 // Retire deletes a shard softly.
 func (r *Rebalancer) Retire(ctx context.Context, key string) (int64, error) {
-	return affected(r.db.NewDelete().Model((*Shard)(nil)).Where("key = ?", key).Exec(ctx))
+	return affected(r.db.NewDelete().Model((*Shard)(nil)).Where("code = ?", key).Exec(ctx))
 }
 
 // Purge deletes retired shards for good.
@@ -196,11 +200,11 @@ var errBusy = errors.New("target busy")
 // Swap is a transaction around two others, of which the second fails and is undone.
 func (r *Rebalancer) Swap(ctx context.Context, a, b string) error {
 	return r.db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
-		if _, err := tx.NewUpdate().Model((*Shard)(nil)).Set("state = 'swapping'").Where("key IN (?)", bun.List([]string{a, b})).Exec(ctx); err != nil {
+		if _, err := tx.NewUpdate().Model((*Shard)(nil)).Set("state = 'swapping'").Where("code IN (?)", bun.List([]string{a, b})).Exec(ctx); err != nil {
 			return err
 		}
 		if err := tx.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
-			_, err := tx.NewUpdate().Model((*Shard)(nil)).Set("state = 'swapped'").Where("key = ?", a).Exec(ctx)
+			_, err := tx.NewUpdate().Model((*Shard)(nil)).Set("state = 'swapped'").Where("code = ?", a).Exec(ctx)
 			return err
 		}); err != nil {
 			return err

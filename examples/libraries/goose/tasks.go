@@ -29,6 +29,11 @@ func NewSQLite(db *sql.DB) (*List, error) {
 	return newList(db, goose.DialectSQLite3, "migrations/sqlite")
 }
 
+// NewMariaDB returns the list whose tables are in db, a database of MariaDB or MySQL.
+func NewMariaDB(db *sql.DB) (*List, error) {
+	return newList(db, goose.DialectMySQL, "migrations/mysql")
+}
+
 func newList(db *sql.DB, dialect goose.Dialect, folder string) (*List, error) {
 	sub, err := fs.Sub(files, folder)
 	if err != nil {

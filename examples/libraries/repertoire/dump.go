@@ -26,6 +26,9 @@ func dump(t *testing.T, s Subject, db *sql.DB) string {
 			fmt.Fprintf(&out, "  %s\n", row)
 		}
 	}
+	if s.Random != nil {
+		return s.Random.ReplaceAllString(out.String(), "random")
+	}
 	return out.String()
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -35,6 +36,8 @@ type Subject struct {
 	Before, After func(ctx context.Context, dsn string) (*Program, error)
 	// Apart are tables that are written without any token, and so are not compared.
 	Apart []string
+	// Random is what the library draws by lot, and so is not compared. It may be nil.
+	Random *regexp.Regexp
 	// Without names operations that the engine does not have.
 	Without []string
 }

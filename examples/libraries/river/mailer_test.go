@@ -3,6 +3,7 @@ package mailer_test
 import (
 	"context"
 	"database/sql"
+	"regexp"
 	"testing"
 	"time"
 
@@ -15,18 +16,27 @@ import (
 func TestOnPostgreSQL(t *testing.T) {
 	repertoire.Play(t, repertoire.Subject{
 		Engine: repertoire.PostgreSQL,
-		Before: program(before.OpenPostgreSQL),
-		After:  program(after.OpenPostgreSQL),
+		Before: program(before.OpenPostgreSQL, mailer.NewPostgreSQL),
+		After:  program(after.OpenPostgreSQL, mailer.NewPostgreSQL),
 	})
 }
 
-func program(open func(dsn string) (*sql.DB, error)) func(context.Context, string) (*repertoire.Program, error) {
+func TestOnSQLite(t *testing.T) {
+	repertoire.Play(t, repertoire.Subject{
+		Engine: repertoire.SQLite,
+		Before: program(before.OpenSQLite, mailer.NewSQLite),
+		After:  program(after.OpenSQLite, mailer.NewSQLite),
+		Random: regexp.MustCompile(`unique_nonce[^0-9a-f]*[0-9a-f]{16}`), // in river_job.metadata
+	})
+}
+
+func program(open func(dsn string) (*sql.DB, error), start func(*sql.DB) (*mailer.Shop, error)) func(context.Context, string) (*repertoire.Program, error) {
 	return func(ctx context.Context, dsn string) (*repertoire.Program, error) {
 		db, err := open(dsn)
 		if err != nil {
 			return nil, err
 		}
-		s, err := mailer.New(db)
+		s, err := start(db)
 		if err != nil {
 			return nil, err
 		}

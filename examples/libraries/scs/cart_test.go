@@ -17,19 +17,37 @@ import (
 func TestOnPostgreSQL(t *testing.T) {
 	repertoire.Play(t, repertoire.Subject{
 		Engine: repertoire.PostgreSQL,
-		Before: program(before.OpenPostgreSQL),
-		After:  program(after.OpenPostgreSQL),
+		Before: program(before.OpenPostgreSQL, cart.NewPostgreSQL),
+		After:  program(after.OpenPostgreSQL, cart.NewPostgreSQL),
 		Apart:  []string{"sessions"},
 	})
 }
 
-func program(open func(dsn string) (*sql.DB, error)) func(context.Context, string) (*repertoire.Program, error) {
+func TestOnSQLite(t *testing.T) {
+	repertoire.Play(t, repertoire.Subject{
+		Engine: repertoire.SQLite,
+		Before: program(before.OpenSQLite, cart.NewSQLite),
+		After:  program(after.OpenSQLite, cart.NewSQLite),
+		Apart:  []string{"sessions"},
+	})
+}
+
+func TestOnMariaDB(t *testing.T) {
+	repertoire.Play(t, repertoire.Subject{
+		Engine: repertoire.MariaDB,
+		Before: program(before.OpenMariaDB, cart.NewMariaDB),
+		After:  program(after.OpenMariaDB, cart.NewMariaDB),
+		Apart:  []string{"sessions"},
+	})
+}
+
+func program(open func(dsn string) (*sql.DB, error), start func(*sql.DB) *cart.Web) func(context.Context, string) (*repertoire.Program, error) {
 	return func(ctx context.Context, dsn string) (*repertoire.Program, error) {
 		db, err := open(dsn)
 		if err != nil {
 			return nil, err
 		}
-		w := cart.New(db)
+		w := start(db)
 		if err := w.Migrate(ctx); err != nil {
 			return nil, err
 		}
@@ -82,12 +100,18 @@ func operations(w *cart.Web) []repertoire.Operation {
 // A refused order leaves the visitor's cart as it is, since scs saves sessions outside
 // of the token.
 func TestARefusedOrderLeavesTheCart(t *testing.T) {
-	repertoire.PostgreSQL.Fenced(t, func(t *testing.T, dsn string, stale, valid context.Context) {
-		db, err := after.OpenPostgreSQL(dsn)
+	cartIsLeft(t, repertoire.PostgreSQL, after.OpenPostgreSQL, cart.NewPostgreSQL)
+	cartIsLeft(t, repertoire.SQLite, after.OpenSQLite, cart.NewSQLite)
+	cartIsLeft(t, repertoire.MariaDB, after.OpenMariaDB, cart.NewMariaDB)
+}
+
+func cartIsLeft(t *testing.T, engine repertoire.Engine, open func(dsn string) (*sql.DB, error), start func(*sql.DB) *cart.Web) {
+	engine.Fenced(t, func(t *testing.T, dsn string, stale, valid context.Context) {
+		db, err := open(dsn)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := cart.New(db)
+		w := start(db)
 		t.Cleanup(func() { w.Close() })
 		if err := w.Migrate(t.Context()); err != nil {
 			t.Fatal(err)

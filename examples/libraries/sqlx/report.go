@@ -28,10 +28,29 @@ type Report struct {
 }
 
 // Cron makes reports.
-type Cron struct{ db *sqlx.DB }
+type Cron struct {
+	db     *sqlx.DB
+	upsert string // the end of an INSERT that changes the lines that are there
+	ignore string // the end of one that leaves them
+}
 
-// New returns the report over the tables in db.
-func New(db *sqlx.DB) *Cron { return &Cron{db} }
+// New returns the report over the tables in db, a database of PostgreSQL or SQLite.
+func New(db *sqlx.DB) *Cron {
+	return &Cron{
+		db,
+		`ON CONFLICT (day, region) DO UPDATE SET cents = excluded.cents, tries = reports.tries + 1`,
+		`ON CONFLICT DO NOTHING`,
+	}
+}
+
+// NewMariaDB returns the report over the tables in db, a database of MariaDB or MySQL.
+func NewMariaDB(db *sqlx.DB) *Cron {
+	return &Cron{
+		db,
+		`ON DUPLICATE KEY UPDATE cents = VALUES(cents), tries = reports.tries + 1`,
+		`ON DUPLICATE KEY UPDATE day = reports.day`,
+	}
+}
 
 // Migrate creates the tables.
 func (c *Cron) Migrate(ctx context.Context) error {
@@ -69,13 +88,13 @@ func (c *Cron) Sum(ctx context.Context, day string) (int64, error) {
 	return affected(c.db.NamedExecContext(ctx, `
 		INSERT INTO reports (day, region, cents)
 		SELECT day, region, SUM(cents) FROM sales WHERE day = :day GROUP BY day, region
-		ON CONFLICT (day, region) DO UPDATE SET cents = excluded.cents, tries = reports.tries + 1`,
+		`+c.upsert,
 		map[string]any{"day": day}))
 }
 
 // Open inserts a line unless it is there.
 func (c *Cron) Open(ctx context.Context, day, region string) (bool, error) {
-	n, err := affected(c.db.ExecContext(ctx, c.db.Rebind(`INSERT INTO reports (day, region) VALUES (?, ?) ON CONFLICT DO NOTHING`), day, region))
+	n, err := affected(c.db.ExecContext(ctx, c.db.Rebind(`INSERT INTO reports (day, region) VALUES (?, ?) `+c.ignore), day, region))
 	return n == 1, err
 }
 

@@ -16,26 +16,35 @@ import (
 func TestOnPostgreSQL(t *testing.T) {
 	repertoire.Play(t, repertoire.Subject{
 		Engine: repertoire.PostgreSQL,
-		Before: program(before.OpenPostgreSQL),
-		After:  program(after.OpenPostgreSQL),
+		Before: program(before.OpenPostgreSQL, report.New),
+		After:  program(after.OpenPostgreSQL, report.New),
 	})
 }
 
 func TestOnSQLite(t *testing.T) {
 	repertoire.Play(t, repertoire.Subject{
 		Engine: repertoire.SQLite,
-		Before: program(before.OpenSQLite),
-		After:  program(after.OpenSQLite),
+		Before: program(before.OpenSQLite, report.New),
+		After:  program(after.OpenSQLite, report.New),
 	})
 }
 
-func program(open func(dsn string) (*sqlx.DB, error)) func(context.Context, string) (*repertoire.Program, error) {
+func TestOnMariaDB(t *testing.T) {
+	repertoire.Play(t, repertoire.Subject{
+		Engine:  repertoire.MariaDB,
+		Before:  program(before.OpenMariaDB, report.NewMariaDB),
+		After:   program(after.OpenMariaDB, report.NewMariaDB),
+		Without: []string{"named update by OR with RETURNING", "a migration"}, // it has no UPDATE … RETURNING; definitions are refused
+	})
+}
+
+func program(open func(dsn string) (*sqlx.DB, error), start func(*sqlx.DB) *report.Cron) func(context.Context, string) (*repertoire.Program, error) {
 	return func(ctx context.Context, dsn string) (*repertoire.Program, error) {
 		db, err := open(dsn)
 		if err != nil {
 			return nil, err
 		}
-		c := report.New(db)
+		c := start(db)
 		if err := c.Migrate(ctx); err != nil {
 			return nil, err
 		}

@@ -11,18 +11,38 @@ import (
 
 // Dispatch sends parcels on their way.
 type Dispatch struct {
-	db  *sql.DB
-	sql sq.StatementBuilderType
+	db     *sql.DB
+	sql    sq.StatementBuilderType
+	upsert string // the end of an INSERT of couriers that adds to those that are there
 }
+
+const (
+	onConflict  = "ON CONFLICT (name) DO UPDATE SET parcels = couriers.parcels + excluded.parcels"
+	onDuplicate = "ON DUPLICATE KEY UPDATE parcels = couriers.parcels + VALUES(parcels)" // of MariaDB and MySQL
+)
 
 // New returns the dispatch whose tables are in db.
 func New(db *sql.DB, placeholders sq.PlaceholderFormat) *Dispatch {
-	return &Dispatch{db, sq.StatementBuilder.PlaceholderFormat(placeholders).RunWith(db)}
+	return &Dispatch{db, sq.StatementBuilder.PlaceholderFormat(placeholders).RunWith(db), onConflict}
 }
 
 // NewPrepared is New with every statement prepared, once per text.
 func NewPrepared(db *sql.DB, placeholders sq.PlaceholderFormat) *Dispatch {
-	return &Dispatch{db, sq.StatementBuilder.PlaceholderFormat(placeholders).RunWith(sq.NewStmtCache(db))}
+	return &Dispatch{db, sq.StatementBuilder.PlaceholderFormat(placeholders).RunWith(sq.NewStmtCache(db)), onConflict}
+}
+
+// NewMariaDB is New for a database of MariaDB or MySQL.
+func NewMariaDB(db *sql.DB, placeholders sq.PlaceholderFormat) *Dispatch {
+	d := New(db, placeholders)
+	d.upsert = onDuplicate
+	return d
+}
+
+// NewMariaDBPrepared is NewPrepared for a database of MariaDB or MySQL.
+func NewMariaDBPrepared(db *sql.DB, placeholders sq.PlaceholderFormat) *Dispatch {
+	d := NewPrepared(db, placeholders)
+	d.upsert = onDuplicate
+	return d
 }
 
 // Migrate creates the tables.
@@ -63,7 +83,7 @@ func (d *Dispatch) Import(ctx context.Context, city string, codes ...string) (in
 // Hire adds a courier, or parcels to one that is there.
 func (d *Dispatch) Hire(ctx context.Context, name string, parcels int) (int64, error) {
 	return affected(d.sql.Insert("couriers").SetMap(map[string]any{"name": name, "parcels": parcels}).
-		Suffix("ON CONFLICT (name) DO UPDATE SET parcels = couriers.parcels + excluded.parcels").ExecContext(ctx))
+		Suffix(d.upsert).ExecContext(ctx))
 }
 
 // Copy inserts from a SELECT.

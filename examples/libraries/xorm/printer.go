@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"xorm.io/xorm"
+	"xorm.io/xorm/schemas"
 )
 
 // Printer prints jobs.
@@ -30,10 +31,18 @@ type Job struct {
 }
 
 // Shop prints.
-type Shop struct{ engine *xorm.Engine }
+type Shop struct {
+	engine *xorm.Engine
+	upsert string // the end of an INSERT of printers that adds to those that are there
+}
 
 // New returns the shop whose tables are in the engine's database.
-func New(engine *xorm.Engine) *Shop { return &Shop{engine} }
+func New(engine *xorm.Engine) *Shop {
+	if engine.Dialect().URI().DBType == schemas.MYSQL { // MariaDB too
+		return &Shop{engine, `ON DUPLICATE KEY UPDATE paper = printer.paper + VALUES(paper)`}
+	}
+	return &Shop{engine, `ON CONFLICT (name) DO UPDATE SET paper = printer.paper + excluded.paper`}
+}
 
 // Migrate creates the tables.
 func (s *Shop) Migrate(ctx context.Context) error {
@@ -67,8 +76,7 @@ func (s *Shop) Import(ctx context.Context, jobs []Job) (int64, error) {
 
 // Refill adds paper to a printer, which it creates if need be.
 func (s *Shop) Refill(ctx context.Context, name string, sheets int) (int64, error) {
-	res, err := s.engine.Context(ctx).Exec(`INSERT INTO printer (name, paper) VALUES (?, ?)
-		ON CONFLICT (name) DO UPDATE SET paper = printer.paper + excluded.paper`, name, sheets)
+	res, err := s.engine.Context(ctx).Exec(`INSERT INTO printer (name, paper) VALUES (?, ?) `+s.upsert, name, sheets)
 	if err != nil {
 		return 0, err
 	}

@@ -40,6 +40,15 @@ func TestOnSQLiteByNameAlone(t *testing.T) {
 	})
 }
 
+func TestOnMariaDB(t *testing.T) {
+	repertoire.Play(t, repertoire.Subject{
+		Engine:  repertoire.MariaDB,
+		Before:  program(before.OpenMariaDB),
+		After:   program(after.OpenMariaDB),
+		Without: []string{"raw SQL with RETURNING", "a migration"}, // it has no UPDATE … RETURNING; definitions are refused
+	})
+}
+
 func program(open func(dsn string) (*xorm.Engine, error)) func(context.Context, string) (*repertoire.Program, error) {
 	return func(ctx context.Context, dsn string) (*repertoire.Program, error) {
 		engine, err := open(dsn)

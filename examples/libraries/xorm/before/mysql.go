@@ -1,0 +1,19 @@
+package store
+
+import (
+	"database/sql"
+
+	"xorm.io/xorm"
+	"xorm.io/xorm/core"
+
+	_ "github.com/go-sql-driver/mysql"
+)
+
+// OpenMariaDB connects to a database of MariaDB or MySQL.
+func OpenMariaDB(dsn string) (*xorm.Engine, error) {
+	pool, err := sql.Open("mysql", dsn)
+	if err != nil {
+		return nil, err
+	}
+	return xorm.NewEngineWithDB("mysql", dsn, core.FromDB(pool))
+}
