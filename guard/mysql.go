@@ -6,10 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"reflect"
-	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/sqlfence/sqlfence/sqlgen"
 )
@@ -192,66 +189,6 @@ func migrateMySQL(ctx context.Context, db *sql.DB) (err error) {
 		return err
 	}
 	clean = true
-	return nil
-}
-
-// advanceByProcedure is Advance on MySQL. A procedure that is interrupted leaves its
-// transaction open, so a connection of a pool is then closed and not given back.
-func (f *Fence) advanceByProcedure(ctx context.Context, t Token) error {
-	pool, ok := f.q.(interface {
-		Conn(context.Context) (*sql.Conn, error)
-	})
-	if !ok {
-		return f.advance(ctx, f.q, t)
-	}
-	for try := 1; ; try++ {
-		conn, err := pool.Conn(ctx)
-		if err != nil {
-			return err
-		}
-		var id int64
-		if err := conn.QueryRowContext(ctx, "SELECT CONNECTION_ID() LIMIT 1").Scan(&id); err != nil {
-			conn.Close()
-			return err
-		}
-		err = f.advance(ctx, conn, t)
-		if number, _, _ := mysqlError(err); err != nil && (number == 0 || slices.Contains(mysqlInterrupted, number)) &&
-			!errors.Is(err, ErrLost) && !errors.Is(err, ErrUnregistered) {
-			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
-		}
-		conn.Close()
-		if err != nil && ctx.Err() != nil {
-			err = errors.Join(err, endMySQL(ctx, pool, id))
-		}
-		if !errors.Is(err, driver.ErrBadConn) || try == 3 { // as database/sql does
-			return err
-		}
-	}
-}
-
-// endMySQL ends a connection whose statement was given up, and returns when it is
-// gone: the server does not notice that its client has left, and the procedure would
-// raise the mark later.
-func endMySQL(ctx context.Context, pool interface {
-	Conn(context.Context) (*sql.Conn, error)
-}, id int64) error {
-	const unknownThread = 1094
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	conn, err := pool.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	thread := strconv.FormatInt(id, 10)
-	if _, err := conn.ExecContext(ctx, "KILL "+thread); err != nil && ServerNumber(err) != unknownThread {
-		return err
-	}
-	for there := int64(1); there != 0; {
-		if err := conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.processlist WHERE id = "+thread+" LIMIT 1").Scan(&there); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

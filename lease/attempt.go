@@ -199,11 +199,12 @@ func (m *Manager) grant(ctx context.Context, set settings, req AcquireRequest) (
 // store has lost its counter, or others write to the fence too: then the store is
 // asked for an epoch above it.
 func (m *Manager) register(ctx context.Context, set settings, req AcquireRequest, g Granted, sent instant) (*Lease, error) {
+	start := sent
 	for attempt := 1; ; attempt++ {
 		l := newLease(m, set, g, sent)
-		advanceCtx, cancel := context.WithTimeout(ctx, req.Wait+callTimeout)
-		err := set.fence.Advance(advanceCtx, g.Token)
-		cancel()
+		waiting, stop := l.whileWaiting(ctx)
+		err := set.fence.advance(waiting, g.Token, max(req.Wait-m.now().since(start), 0))
+		stop()
 		if err == nil {
 			return l, nil
 		}
@@ -219,16 +220,49 @@ func (m *Manager) register(ctx context.Context, set settings, req AcquireRequest
 			}
 			return nil, err
 		}
-		if spentWait(err) {
+		if !errors.Is(err, ErrBlocked) && spentWait(err) {
 			err = &BlockedError{Resource: req.Resource, Wait: req.Wait, Err: err}
 		}
+		// Also where ctx has ended, and the more so.
+		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		released := m.store.Release(back, l.claim(), 0)
+		cancel()
+		if errors.Is(released, ErrLost) {
+			released = nil // it has lapsed
+		}
 		return nil, errors.Join(fmt.Errorf("sqlfence: the lease of %q was given back, since its fence could not be advanced: %w", req.Resource, err),
-			m.store.Release(ctx, l.claim(), 0))
+			released)
 	}
 }
 
-// spentWait reports whether the fence gave up waiting for guarded transactions.
-// The text is ours, and no server translates it.
+// whileWaiting renews a lease that nobody has seen yet until stop is called: the wait
+// for its fence may take longer than its TTL. The context ends with the lease.
+func (l *Lease) whileWaiting(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(max(l.ttl/3, 1))
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			if err := l.Renew(ctx); errors.Is(err, ErrLost) {
+				cancel()
+			}
+		}
+	}()
+	return ctx, func() {
+		cancel()
+		<-done
+	}
+}
+
+// spentWait reports whether a fence of another kind gave up waiting for guarded
+// transactions. The text is ours, and no server translates it.
 func spentWait(err error) bool { return strings.Contains(err.Error(), "sqlfence: wait bound spent") }
 
 // retire moves the fence's mark past a token that is given back.

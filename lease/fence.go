@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"time"
 
 	"github.com/sqlfence/sqlfence/guard"
 )
@@ -15,6 +16,17 @@ type Fence interface {
 	Advance(ctx context.Context, t guard.Token) error
 }
 
+// BoundedFence is a [Fence] whose wait for guarded transactions can be bounded, as
+// that of a *guard.Fence can. Another one is given the request's bound, and 5 s for
+// its answer, by the deadline of its context alone.
+type BoundedFence interface {
+	Fence
+	// AdvanceWithin is Advance that waits at most for wait, 0 meaning not at all,
+	// and then returns a *[BlockedError]. After an error it does not raise the mark
+	// later, or the error says that it may.
+	AdvanceWithin(ctx context.Context, t guard.Token, wait time.Duration) error
+}
+
 // registered is a fence that can be compared.
 type registered struct{ Fence }
 
@@ -26,7 +38,9 @@ type registered struct{ Fence }
 //	leases, err := lease.NewManager(leaseredis.New(client), lease.WithFence(guard.NewFence(db, sqlgen.PostgreSQL)))
 //
 // An Acquire then takes another round trip, and fails if the fence's database
-// does not answer. If a Release cannot move the mark, the resource is free all
+// does not answer. Guarded transactions of the former owner are waited for there, as
+// long as the request allows; the grant is given back at once if the mark could not
+// be raised in time, and the error is a *[BlockedError] that names them. If a Release cannot move the mark, the resource is free all
 // the same and the error says so: the next Acquire moves it.
 func WithFence(f Fence) Option {
 	r := &registered{f}
@@ -34,4 +48,14 @@ func WithFence(f Fence) Option {
 		r = nil
 	}
 	return func(s *settings) { s.fence = r }
+}
+
+// advance raises the mark, and waits at most for wait to be able to.
+func (f *registered) advance(ctx context.Context, t guard.Token, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, wait+callTimeout)
+	defer cancel()
+	if bounded, ok := f.Fence.(BoundedFence); ok {
+		return bounded.AdvanceWithin(ctx, t, wait)
+	}
+	return f.Advance(ctx, t)
 }

@@ -195,3 +195,24 @@ func TestALeaseThatNobodyTookGoesToWhoWaits(t *testing.T) {
 		release(t, l)
 	})
 }
+
+// Its TTL may be shorter than the wait for the guarded transactions of the former
+// owner.
+func TestALeaseLivesWhileItsFenceIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		waits := &marks{before: func(guard.Token) error {
+			time.Sleep(10 * time.Second) // others are in the way
+			return nil
+		}}
+		l, err := manager(t, store, lease.WithFence(waits), lease.TTL(time.Second)).Acquire(t.Context(), "r")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Renew(t.Context()); err != nil || l.Token().Epoch != 1 {
+			t.Errorf("%v with epoch %d, want the first grant alive", err, l.Token().Epoch)
+		}
+		waits.before = nil
+		release(t, l)
+	})
+}

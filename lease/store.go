@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/sqlfence/sqlfence/guard"
@@ -203,11 +202,11 @@ type State struct {
 var (
 	// ErrNotAcquirable: somebody holds the resource; see *HeldError.
 	ErrNotAcquirable = errors.New("sqlfence: resource is held")
-	// ErrTimeout: a bounded wait was spent.
-	ErrTimeout = errors.New("sqlfence: wait bound spent")
-	// ErrBlocked: the lease is free, but guarded transactions of its former
-	// owner were still open when the bound ended; see *BlockedError.
-	ErrBlocked = errors.New("sqlfence: blocked by open guarded transactions")
+	// ErrTimeout is guard.ErrTimeout: a bounded wait was spent.
+	ErrTimeout = guard.ErrTimeout
+	// ErrBlocked is guard.ErrBlocked: the lease is free, but guarded transactions
+	// of its former owner were still open when the bound ended; see *BlockedError.
+	ErrBlocked = guard.ErrBlocked
 	// ErrNotOwner: the resource is unknown, free or another's.
 	ErrNotOwner = errors.New("sqlfence: not the owner")
 	// ErrLapsed: the lease had expired before the request arrived.
@@ -239,48 +238,13 @@ func (e *HeldError) Error() string {
 // Is makes the error match ErrNotAcquirable.
 func (e *HeldError) Is(target error) bool { return target == ErrNotAcquirable }
 
-// Blocker is a session or prepared transaction that holds the fence.
-type Blocker struct {
-	PID         int64         // the server's process or thread; 0 for a prepared transaction
-	Application string        // what the session calls itself, where the server tells
-	Age         time.Duration // of its transaction; 0 where the server does not tell
-	Prepared    string        // the global identifier of a prepared transaction, or ""
-}
+// Blocker is [guard.Blocker]: a session or prepared transaction that holds the fence.
+type Blocker = guard.Blocker
 
-// BlockedError reports a resource that could not change hands in time because
-// guarded transactions are open. It matches ErrBlocked and ErrTimeout.
-type BlockedError struct {
-	Resource string
-	Wait     time.Duration // the bound that was spent
-	Blockers []Blocker
-	Err      error // the server's error, or nil
-}
-
-func (e *BlockedError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "sqlfence: %q is blocked by open guarded transactions after %v", e.Resource, e.Wait)
-	for i, k := range e.Blockers {
-		sep := ", "
-		if i == 0 {
-			sep = ": "
-		}
-		if k.Prepared != "" {
-			fmt.Fprintf(&b, "%sprepared transaction %q", sep, k.Prepared)
-		} else {
-			fmt.Fprintf(&b, "%spid %d (%s, open for %v)", sep, k.PID, k.Application, k.Age)
-		}
-	}
-	if len(e.Blockers) == 0 && e.Err != nil {
-		fmt.Fprintf(&b, ": %v", e.Err)
-	}
-	return b.String()
-}
-
-// Is makes the error match ErrBlocked and ErrTimeout.
-func (e *BlockedError) Is(target error) bool { return target == ErrBlocked || target == ErrTimeout }
-
-// Unwrap returns the server's error.
-func (e *BlockedError) Unwrap() error { return e.Err }
+// BlockedError is [guard.BlockedError]: a resource that could not change hands in
+// time because guarded transactions are open. It matches [ErrBlocked] and
+// [ErrTimeout].
+type BlockedError = guard.BlockedError
 
 // LossError refuses a Renew or Release. It matches its Cause and ErrLost.
 type LossError struct {

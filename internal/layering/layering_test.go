@@ -23,24 +23,26 @@ const module = "github.com/sqlfence/sqlfence"
 // sub-package, and sub-packages know nothing of each other. One direction only:
 // what is not listed is refused, so a new folder needs a row.
 var mayImport = map[string][]string{
-	"sqlgen":             {},
-	"guard":              {"sqlgen"},
-	"guard/guardhttp":    {"guard"},
-	"guard/guardtest":    {"guard", "sqlgen"}, // for tests of programs
-	"driver":             {"guard", "sqlgen", "driver/internal/native", "internal/door"},
-	"driver/internal/*":  {"guard", "sqlgen"},
-	"driver/*":           {"driver", "driver/internal/native", "guard", "sqlgen"},
-	"lease":              {"guard", "sqlgen"},
-	"lease/internal/*":   {},
-	"lease/postgres/*":   {"lease/postgres"},
-	"lease/*":            {"lease", "lease/internal/listen", "internal/door", "guard", "sqlgen"},
-	"internal/door":      {}, // between driver and lease on SQLite
-	"internal/*":         {}, // for tests; only tests import it
-	"internal/fencetest": {"guard", "sqlgen"},
-	"internal/linear":    {"lease"},
-	"internal/cmd/*":     {"internal/testserver"},
-	"examples/*":         public,
-	"bench":              append([]string{"internal/testserver"}, public...), // it measures on throwaway servers
+	"sqlgen":              {},
+	"guard":               {"sqlgen", "internal/bound", "internal/door", "internal/withdrawal"},
+	"guard/guardhttp":     {"guard"},
+	"guard/guardtest":     {"guard", "sqlgen"}, // for tests of programs
+	"driver":              {"guard", "sqlgen", "driver/internal/native", "internal/door"},
+	"driver/internal/*":   {"guard", "sqlgen"},
+	"driver/*":            {"driver", "driver/internal/native", "guard", "sqlgen"},
+	"lease":               {"guard", "sqlgen"},
+	"lease/internal/*":    {},
+	"lease/postgres/*":    {"lease/postgres"},
+	"lease/*":             {"lease", "lease/internal/listen", "internal/bound", "internal/door", "internal/withdrawal", "guard", "sqlgen"},
+	"internal/bound":      {},                 // between guard and lease
+	"internal/door":       {},                 // between driver, guard and lease on SQLite
+	"internal/withdrawal": {"internal/bound"}, // between guard and lease
+	"internal/*":          {},                 // for tests; only tests import it
+	"internal/fencetest":  {"guard", "sqlgen"},
+	"internal/linear":     {"lease"},
+	"internal/cmd/*":      {"internal/testserver"},
+	"examples/*":          public,
+	"bench":               append([]string{"internal/testserver"}, public...), // it measures on throwaway servers
 }
 
 // public is what a user's program may import.

@@ -111,7 +111,7 @@ CREATE TABLE IF NOT EXISTS sqlfence.fences (
 	advanced pg_catalog.bool NOT NULL DEFAULT false
 ) WITH (fillfactor = 70);
 
--- Requests to acquire whose callers have given up: see abandon.
+-- Requests to acquire or advance whose callers have given up: see abandon.
 CREATE TABLE IF NOT EXISTS sqlfence.abandoned (
 	request pg_catalog.int8 PRIMARY KEY,
 	at pg_catalog.timestamptz NOT NULL
@@ -625,9 +625,9 @@ BEGIN
 END
 $sqlfence$;
 
--- abandon makes sure that a request to acquire (the grant it asked for) does not
--- take effect any more: a lease that it was granted is released, and if it is
--- still on its way it will be refused. outcome: released, or ok where there was
+-- abandon makes sure that a request to acquire (the grant it asked for) or to
+-- advance does not take effect any more: a lease that it was granted is released,
+-- and if it is still on its way it will be refused. outcome: released, or ok where there was
 -- no such lease. It waits at most for wait, else 57014.
 --
 -- It locks no row of leases before the turnstile, and its key of abandoned is
@@ -902,9 +902,12 @@ $sqlfence$;
 -- It waits at most for wait for open guarded transactions (0: not at all), else
 -- 57014. A token with a grant, at or below the floor of purge, for a resource
 -- without a mark counts as fenced by the floor: it may have been minted here.
+-- request is a number other than 0 for a caller that may have to abandon it; see
+-- abandon.
 CREATE OR REPLACE FUNCTION sqlfence.advance(
 	resource pg_catalog.text, epoch pg_catalog.int8, grant_id pg_catalog.int8,
 	wait pg_catalog.interval DEFAULT '10 s'::pg_catalog.interval,
+	request pg_catalog.int8 DEFAULT NULL::pg_catalog.int8,
 	OUT high_water pg_catalog.int8, OUT mark_grant pg_catalog.int8
 ) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
 #variable_conflict use_column
@@ -949,6 +952,15 @@ BEGIN
 		END IF;
 		IF high_water OPERATOR(pg_catalog.>=) advance.epoch THEN
 			RAISE EXCEPTION USING ERRCODE = 'SF999', MESSAGE = 'sqlfence: undo';
+		END IF;
+		IF advance.request IS NOT NULL THEN
+			-- As in acquire.
+			INSERT INTO sqlfence.abandoned (request, at) VALUES (advance.request, pg_catalog.clock_timestamp())
+			ON CONFLICT (request) DO NOTHING;
+			IF NOT FOUND THEN
+				RAISE EXCEPTION USING ERRCODE = '57014', MESSAGE = 'sqlfence: the request to advance was abandoned';
+			END IF;
+			DELETE FROM sqlfence.abandoned AS a WHERE a.request OPERATOR(pg_catalog.=) advance.request;
 		END IF;
 		PERFORM sqlfence.durable();
 		INSERT INTO sqlfence.fences AS f (resource, high_water, grant_id, advanced)

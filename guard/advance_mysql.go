@@ -1,0 +1,171 @@
+package guard
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/sqlfence/sqlfence/internal/bound"
+	"github.com/sqlfence/sqlfence/internal/withdrawal"
+)
+
+const (
+	mysqlAdvance  = "CALL sqlfence_advance(?, ?, ?, ?, FALSE)"
+	mysqlBlockers = "CALL sqlfence_blockers(?)"
+
+	mysqlLockWaitTimeout = 1205
+	mysqlUnknownThread   = 1094
+
+	mysqlMaxWait = 1_000_000 * time.Second
+	// mysqlSpare is how many seconds the server waits beyond the bound before it ends
+	// a wait by itself, if nobody could tell it to.
+	mysqlSpare = 2
+)
+
+// advanceByProcedure is Advance on MySQL and MariaDB. A server of this family counts
+// its waits in seconds, and does not notice meanwhile that its client has left: the
+// procedure would raise the mark later. So the first attempt does not wait; the
+// second one does, and is ended by another connection with the bound or the context.
+// (See operation in lease/mysql.)
+func (f *Fence) advanceByProcedure(ctx context.Context, t Token, wait time.Duration) error {
+	b := bound.New(ctx, min(wait, mysqlMaxWait))
+	p, ok := f.q.(pool)
+	if !ok {
+		err := f.raise(ctx, f.q, t, mysqlAdvance, b.Seconds())
+		if isMySQLBusy(err) {
+			return &BlockedError{Resource: t.Resource, Wait: b.Total, Err: err}
+		}
+		return err
+	}
+	for try := 1; ; try++ {
+		conn, err := p.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		err = f.advanceOn(ctx, p, conn, t, b)
+		conn.Close()
+		if !errors.Is(err, driver.ErrBadConn) || try == 3 { // as database/sql does
+			return err
+		}
+	}
+}
+
+func (f *Fence) advanceOn(ctx context.Context, p pool, conn *sql.Conn, t Token, b bound.Bound) error {
+	var id int64
+	if err := conn.QueryRowContext(ctx, "SELECT CONNECTION_ID() LIMIT 1").Scan(&id); err != nil {
+		return err
+	}
+	err := f.raise(ctx, conn, t, mysqlAdvance, int64(0))
+	switch {
+	case isMySQLBusy(err) && b.Left() > 0:
+		return f.queueMySQL(ctx, p, conn, id, t, b)
+	case isMySQLBusy(err):
+		return &BlockedError{Resource: t.Resource, Wait: b.Total, Err: err}
+	case isMySQLAnswer(err):
+		return err
+	}
+	discard(conn)
+	if ctx.Err() == nil {
+		return err
+	}
+	return withdrawal.Run(ctx, err, stillMoving(t), func(ctx context.Context) error { return endMySQL(ctx, p, id) }, nil)
+}
+
+// queueMySQL is the attempt that waits.
+func (f *Fence) queueMySQL(ctx context.Context, p pool, conn *sql.Conn, id int64, t Token, b bound.Bound) error {
+	// The context does not reach the driver, which would close the connection and
+	// leave the server waiting.
+	calling, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- f.raise(calling, conn, t, mysqlAdvance, b.Seconds()+mysqlSpare) }()
+	timer := time.NewTimer(b.Left())
+	defer timer.Stop()
+	blocked := &BlockedError{Resource: t.Resource, Wait: b.Total}
+	var cause error
+	select {
+	case err := <-done:
+		if isMySQLBusy(err) {
+			blocked.Err = err
+			return blocked
+		}
+		if !isMySQLAnswer(err) {
+			discard(conn)
+			if errors.Is(err, driver.ErrBadConn) {
+				err = errors.New(err.Error()) // not to be tried again: it was sent
+			}
+			return withdrawal.Run(ctx, err, stillMoving(t), func(ctx context.Context) error { return endMySQL(ctx, p, id) }, nil)
+		}
+		return err
+	case <-timer.C:
+		blocked.Blockers = f.blockers(ctx, mysqlBlockers, id) // only visible as long as it waits
+		blocked.Err = errors.New("sqlfence: the wait for the fence was ended")
+		cause = blocked
+	case <-ctx.Done():
+		cause = ctx.Err()
+	}
+	defer discard(conn) // what was interrupted leaves its transaction open
+	after, stop := context.WithTimeout(context.WithoutCancel(ctx), withdrawal.After)
+	defer stop()
+	_ = killMySQL(after, p, "KILL QUERY ", id) // what it does not do, the withdrawal does
+	select {
+	case answer := <-done:
+		if isMySQLAnswer(answer) && !isMySQLBusy(answer) {
+			return answer // it had come to its end before
+		}
+		return cause
+	case <-after.Done():
+	}
+	err := withdrawal.Run(ctx, cause, stillMoving(t), func(ctx context.Context) error { return endMySQL(ctx, p, id) }, nil)
+	cancel() // the driver closes the connection
+	if answer := <-done; answer == nil || isJudged(answer) {
+		return answer
+	}
+	return err
+}
+
+// isMySQLBusy reports whether a wait for the fence was spent, or there was to be none.
+func isMySQLBusy(err error) bool {
+	const notFree = "SF007"
+	number, state, _ := mysqlError(err)
+	return number == mysqlLockWaitTimeout || number == mysqlSignal && state == notFree
+}
+
+// isMySQLAnswer reports whether the outcome is known: what interrupts a procedure
+// may do so after its COMMIT, and leaves its transaction open otherwise.
+func isMySQLAnswer(err error) bool {
+	number, _, _ := mysqlError(err)
+	return err == nil || isJudged(err) || number != 0 && !slices.Contains(mysqlInterrupted, number)
+}
+
+// endMySQL ends a connection whose statement was given up, and returns when it is
+// gone.
+func endMySQL(ctx context.Context, p pool, id int64) error {
+	if err := killMySQL(ctx, p, "KILL ", id); err != nil {
+		return err
+	}
+	for there := int64(1); there != 0; {
+		err := p.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.processlist WHERE id = "+strconv.FormatInt(id, 10)+" LIMIT 1").Scan(&there)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func killMySQL(ctx context.Context, p pool, kill string, id int64) error {
+	_, err := p.ExecContext(ctx, kill+strconv.FormatInt(id, 10))
+	if ServerNumber(err) == mysqlUnknownThread {
+		return nil
+	}
+	return err
+}
+
+// discard closes the connection instead of giving it back to the pool.
+func discard(conn *sql.Conn) {
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+}

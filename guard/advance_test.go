@@ -1,0 +1,204 @@
+package guard_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/internal/testserver"
+	"github.com/sqlfence/sqlfence/sqlgen"
+)
+
+// occupied is a database in which a guarded transaction is open.
+type occupied struct {
+	database
+	db    *sql.DB
+	fence *guard.Fence
+	tx    *sql.Tx
+	old   guard.Token // its token
+	next  guard.Token
+}
+
+func occupy(t *testing.T, d database) *occupied {
+	t.Helper()
+	db := d.migrated(t)
+	o := &occupied{
+		database: d, db: db, fence: guard.NewFence(db, d.engine),
+		old: guard.Token{Resource: "r", Epoch: 1, Grant: 1}, next: guard.Token{Resource: "r", Epoch: 2, Grant: 2},
+	}
+	mustExec(t, db, "CREATE TABLE d (v INT)")
+	mustAdvance(t, o.fence, o.old)
+	o.tx = begin(t, db)
+	mustExec(t, o.tx, "INSERT INTO d VALUES (1)") // SQLite has its lock, and MariaDB tells it from others
+	if err := guard.NewFence(o.tx, d.engine).Check(t.Context(), o.old); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// waiting returns how many sessions wait for the fence, on the servers.
+func (o *occupied) waiting(t *testing.T) (n int) {
+	t.Helper()
+	text := map[sqlgen.Engine]string{
+		sqlgen.PostgreSQL: "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+		sqlgen.MySQL:      "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE '%INTO o\\_mark%' AND info NOT LIKE '%processlist%'",
+	}[o.engine]
+	if err := o.db.QueryRowContext(context.Background(), text).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func (o *occupied) untilWaiting(t *testing.T, n int) {
+	t.Helper()
+	if o.engine == sqlgen.SQLite {
+		return // it polls, and nobody sees that
+	}
+	for deadline := time.Now().Add(30 * time.Second); o.waiting(t) != n; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no %d sessions wait for the fence", n)
+		}
+	}
+}
+
+// mustStay ends the open transaction, and fails unless the mark is where it was.
+func (o *occupied) mustStay(t *testing.T) {
+	t.Helper()
+	if err := o.tx.Commit(); err != nil {
+		t.Errorf("the guarded transaction: %v", err)
+	}
+	o.untilWaiting(t, 0)
+	if mark, err := o.fence.HighWater(t.Context(), "r"); err != nil || mark != o.old.Epoch {
+		t.Errorf("the mark is %d (%v), want %d as before", mark, err, o.old.Epoch)
+	}
+	mustAdvance(t, o.fence, o.next) // the control
+}
+
+func TestAnAdvanceThatIsBlockedSaysByWhom(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, d database) {
+		o := occupy(t, d)
+		for _, wait := range []time.Duration{0, 300 * time.Millisecond} {
+			err := o.fence.AdvanceWithin(t.Context(), o.next, wait)
+			var blocked *guard.BlockedError
+			if !errors.As(err, &blocked) || !errors.Is(err, guard.ErrBlocked) || !errors.Is(err, guard.ErrTimeout) {
+				t.Fatalf("within %v: %v, want a *guard.BlockedError", wait, err)
+			}
+			if blocked.Resource != "r" || blocked.Wait != wait {
+				t.Errorf("within %v: %+v", wait, blocked)
+			}
+			// SQLite cannot tell, and MySQL tells only whom a waiting one waits for.
+			if named := len(blocked.Blockers) == 1; named != (d.engine == sqlgen.PostgreSQL || d.engine == sqlgen.MySQL && wait > 0) {
+				t.Errorf("within %v the blockers are %v", wait, blocked.Blockers)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := o.fence.AdvanceWithin(ctx, o.next, time.Minute); !errors.Is(err, guard.ErrBlocked) {
+			t.Errorf("with a deadline: %v, want ErrBlocked before it", err)
+		}
+		if err := o.fence.AdvanceWithin(t.Context(), o.next, -1); !errors.Is(err, guard.ErrInvalidInput) {
+			t.Errorf("a negative wait: %v", err)
+		}
+		o.mustStay(t)
+	})
+}
+
+func TestAnAdvanceThatIsGivenUpNeverMovesTheMark(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, d database) {
+		o := occupy(t, d)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan error)
+		go func() { done <- o.fence.AdvanceWithin(ctx, o.next, time.Minute) }()
+		o.untilWaiting(t, 1)
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("the Advance that was given up: %v", err)
+		}
+		o.mustStay(t)
+	})
+}
+
+// The server goes on waiting for the fence where its client is lost.
+func TestAnAdvanceWhoseConnectionIsLostNeverMovesTheMark(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, d database) {
+		if d.engine == sqlgen.SQLite {
+			return // it has none
+		}
+		o := occupy(t, d)
+		through := d
+		var proxy *testserver.Proxy
+		switch d.engine {
+		case sqlgen.MySQL:
+			config, err := mysql.ParseDSN(d.dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			proxy = testserver.NewProxy(t, config.Addr)
+			config.Addr = proxy.Addr()
+			through.dsn = config.FormatDSN()
+		default:
+			proxy, through.dsn = testserver.NewProxyDSN(t, d.dsn)
+			u, err := url.Parse(through.dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := u.Query()
+			q.Set("default_query_exec_mode", "exec")
+			u.RawQuery = q.Encode()
+			through.dsn = u.String()
+		}
+		done := make(chan error)
+		f := guard.NewFence(through.open(t), d.engine)
+		go func() { done <- f.AdvanceWithin(t.Context(), o.next, time.Minute) }()
+		o.untilWaiting(t, 1)
+		proxy.Cut()
+		proxy.Restore()
+		if err := <-done; err == nil || errors.Is(err, guard.ErrBlocked) || strings.Contains(err.Error(), "withdrawn") {
+			t.Errorf("the Advance whose connection was lost: %v", err)
+		}
+		o.mustStay(t)
+	})
+}
+
+// The same where the server cannot be reached any more.
+func TestAnAdvanceThatCannotBeWithdrawnSaysSo(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, d database) {
+		if d.engine != sqlgen.PostgreSQL {
+			return
+		}
+		o := occupy(t, d)
+		proxy, dsn := testserver.NewProxyDSN(t, d.dsn)
+		through := d
+		through.dsn = dsn
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan error)
+		f := guard.NewFence(through.open(t), d.engine)
+		go func() { done <- f.AdvanceWithin(ctx, o.next, time.Minute) }()
+		o.untilWaiting(t, 1)
+		proxy.Cut()
+		cancel()
+		if err := <-done; err == nil || !strings.Contains(err.Error(), "may still be raised") {
+			t.Errorf("the Advance that cannot be withdrawn: %v", err)
+		}
+	})
+}
+
+func TestABlockedErrorIsReadable(t *testing.T) {
+	err := &guard.BlockedError{Resource: "r", Wait: time.Second, Blockers: []guard.Blocker{
+		{PID: 1, Application: "app", Age: time.Minute}, {PID: 2, Age: time.Hour}, {PID: 3}, {Prepared: "gid"},
+	}}
+	want := `sqlfence: "r" is blocked by open guarded transactions after 1s: ` +
+		`pid 1 (app, open for 1m0s), pid 2 (open for 1h0m0s), pid 3, prepared transaction "gid"`
+	if err.Error() != want {
+		t.Errorf("got  %s\nwant %s", err, want)
+	}
+}
