@@ -42,6 +42,7 @@ type rows struct {
 	after   driver.Stmt // closed with the rows, or nil
 	tokens  []guard.Token
 	spliced bool // the fence is in the statement
+	sent    sent // if it is
 	ask     bool // no row may mean that the fence refused; cleared when known
 	returns bool // a row is one that the statement wrote, and so proof that it did
 	closed  bool
@@ -93,7 +94,7 @@ func (r *rows) fail(err error) error {
 		r.closed = true
 		_ = r.closeRaw() // err is the cause
 	}
-	r.err = r.session.failed(r.ctx, err, r.tokens)
+	r.err = r.session.failed(r.ctx, r.session.placed(err, r.sent), r.tokens)
 	if r.spliced {
 		r.err = r.session.unmasked(r.ctx, r.tokens, r.err)
 	}
@@ -125,7 +126,7 @@ func (r *rows) Close() error {
 		r.err = r.session.askAfter(r.ctx, r.tokens)
 	}
 	if r.err == nil && closed != nil {
-		return r.session.failed(r.ctx, closed, r.tokens)
+		return r.session.failed(r.ctx, r.session.placed(closed, r.sent), r.tokens)
 	}
 	return r.err
 }

@@ -337,8 +337,10 @@ func (s *session) exec(ctx context.Context, t target, text string, args []driver
 	}
 	switch d.way {
 	case spliced:
-		res, err := t.exec(ctx, d, len(d.tokens), s.guarded(d, true))
+		args := s.guarded(d, true)
+		res, err := t.exec(ctx, d, len(d.tokens), args)
 		if err != nil {
+			err = s.placed(err, d.sent(t, args))
 			return nil, s.hidden(ctx, d, s.unmasked(ctx, d.tokens, s.failed(ctx, err, d.tokens)))
 		}
 		if d.plan.AskOnZero() {
@@ -379,11 +381,13 @@ func (s *session) query(ctx context.Context, t target, text string, args []drive
 	}
 	switch d.way {
 	case spliced:
-		raw, err := t.query(ctx, d, len(d.tokens), s.guarded(d, false))
+		args := s.guarded(d, false)
+		raw, err := t.query(ctx, d, len(d.tokens), args)
 		if err != nil {
+			err = s.placed(err, d.sent(t, args))
 			return nil, s.hidden(ctx, d, s.unmasked(ctx, d.tokens, s.failed(ctx, err, d.tokens)))
 		}
-		return newRows(&rows{session: s, ctx: ctx, raw: raw, after: d.after, tokens: d.tokens, spliced: true, ask: d.plan.AskOnZero() || d.plan.Raises() && d.plan.Returns(), returns: d.plan.Returns()}), nil
+		return newRows(&rows{session: s, ctx: ctx, raw: raw, after: d.after, tokens: d.tokens, spliced: true, sent: d.sent(t, args), ask: d.plan.AskOnZero() || d.plan.Raises() && d.plan.Returns(), returns: d.plan.Returns()}), nil
 	case checked:
 		b, err := s.bracket(ctx, d.tokens)
 		if err != nil {

@@ -94,7 +94,7 @@ func (p *Plan) Guarded(n int) (string, error) {
 	if total := p.Params + n*TokenParams; total > limit {
 		return "", &TooManyParamsError{Params: p.Params, Total: total, Limit: limit}
 	}
-	s := p.splice(n)
+	s := p.splice(n, nil)
 	if n == 1 {
 		p.once.Store(&s)
 	}
@@ -152,12 +152,15 @@ func (k editKind) hasParams() bool {
 	return false
 }
 
-func (p *Plan) splice(n int) string {
+// splice returns the text with the fence of n tokens, and notes in pieces, if that is
+// not nil, where something was inserted.
+func (p *Plan) splice(n int, pieces *[]inserted) string {
 	b := make([]byte, 0, len(p.text)+320*n+len(p.edits)*8)
 	from := int32(0)
 	for _, e := range p.edits {
 		b = append(b, p.text[from:e.at]...)
 		from = e.at
+		start := len(b)
 		switch e.kind {
 		case editHead:
 			b = append(p.appendHead(append(b, "WITH "...), n), ' ')
@@ -191,6 +194,9 @@ func (p *Plan) splice(n int) string {
 			b = append(b, "(SELECT "...)
 		case editValueClose:
 			b = append(p.rules.guard(append(b, " FROM DUAL WHERE CASE WHEN "...), p, n), " THEN 1 ELSE (SELECT 1 UNION ALL SELECT 2) END)"...)
+		}
+		if pieces != nil {
+			*pieces = append(*pieces, inserted{start, len(b)})
 		}
 	}
 	return string(append(b, p.text[from:]...))

@@ -7,13 +7,16 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	fence "github.com/sqlfence/sqlfence/driver"
@@ -125,6 +128,34 @@ func (c *conn) Unprepared() (driver.Value, bool) {
 		return nil, false
 	}
 	return pgx.QueryExecModeExec, true
+}
+
+// Widths implements [native.Conn]. It is what pgx makes of values by the simple
+// protocol: a string of each, with a blank on both sides.
+func (c *conn) Widths(args []driver.NamedValue) ([]int, bool) {
+	n, _ := c.Leading(args, true)
+	simple := c.simple
+	for _, a := range args[:n] {
+		if mode, ok := a.Value.(pgx.QueryExecMode); ok {
+			simple = mode == pgx.QueryExecModeSimpleProtocol
+		}
+	}
+	if !simple {
+		return nil, true
+	}
+	widths := make([]int, 0, len(args)-n)
+	for _, a := range args[n:] {
+		text, err := c.pgx.TypeMap().Encode(0, pgtype.TextFormatCode, a.Value, []byte{})
+		switch {
+		case err != nil:
+			return nil, false
+		case text == nil:
+			widths = append(widths, len(" null "))
+		default:
+			widths = append(widths, utf8.RuneCount(text)+bytes.Count(text, []byte{'\''})+len(" '' "))
+		}
+	}
+	return widths, true
 }
 
 // Unspliceable implements [native.Conn]. The routine in the server's source is

@@ -75,7 +75,28 @@ func (p *Program) Error(what string, err error) {
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		chain = append(chain, reflect.TypeOf(e).String())
 	}
-	p.Note("%s: error %v, of %s", what, err, strings.Join(chain, " over "))
+	p.Note("%s: error %v, of %s, at %q", what, err, strings.Join(chain, " over "), place(err))
+}
+
+// place returns where in the text the server has found the error, if the driver tells.
+func place(err error) string {
+	var server interface {
+		error
+		SQLState() string
+	}
+	if !errors.As(err, &server) {
+		return ""
+	}
+	told := ""
+	v := reflect.Indirect(reflect.ValueOf(server))
+	if f := v.FieldByName("Position"); f.IsValid() {
+		told = fmt.Sprint(f.Interface())
+	}
+	if detailed, ok := server.(interface{ ErrorWithDetail() string }); ok { // lib/pq shows the lines
+		_, lines, _ := strings.Cut(detailed.ErrorWithDetail(), "\nCONTEXT: line ")
+		told += " " + lines
+	}
+	return told
 }
 
 // Result notes a result.

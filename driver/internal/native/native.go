@@ -29,6 +29,11 @@ type Conn interface {
 	// driver would not have prepared it without them.
 	Unprepared() (driver.Value, bool)
 
+	// Widths returns how many characters each of the values behind the options takes
+	// up, if the driver writes the values into the text; nil if it does not. They
+	// are those of a direct execution. False where that is not known.
+	Widths(args []driver.NamedValue) ([]int, bool)
+
 	// StandardStrings reports that the session, as of the server's last
 	// answer, reads a backslash in a plain string as itself. False where that
 	// is unknown.
