@@ -63,7 +63,9 @@ func NewPolicy(opts ...PolicyOption) (Policy, error) {
 // token; a write whose tables the text does not tell counts as a write to a
 // listed one. Names are compared without regard to case, and an unqualified
 // name, here or in the statement, matches any schema: where in doubt, a table
-// is listed. What a view, a trigger or a function writes is not seen.
+// is listed. What a view, a trigger or a function writes is not seen; neither is,
+// on PostgreSQL, that a table is a partition or an heir of a listed one: list those
+// that statements name, or call [Protect] on the parent, which has the database refuse.
 func Tables(names ...string) PolicyOption {
 	return func(p *Policy) error {
 		if len(names) == 0 {
