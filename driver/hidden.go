@@ -76,7 +76,7 @@ func (s *session) judge(ctx context.Context, tokens []guard.Token, cause error) 
 
 // markOf reads the mark of the resource: 0 if there is none.
 func (s *session) markOf(ctx context.Context, resource string) (mark, grant int64, err error) {
-	err = s.read(ctx, sqlgen.MarkSQL(s.engine), []driver.NamedValue{{Ordinal: 1, Value: resource}}, func(row []driver.Value) error {
+	err = s.read(ctx, sqlgen.MarkSQL(s.engine), []driver.NamedValue{{Ordinal: 1, Value: sqlgen.ResourceParam(s.engine, resource)}}, func(row []driver.Value) error {
 		var err1, err2 error
 		mark, err1 = asInt(row[0])
 		grant, err2 = asInt(row[1])

@@ -76,7 +76,7 @@ func (s *session) advance(ctx context.Context, t guard.Token) error {
 	}
 	var mark, grant int64
 	err := in.read(ctx, sqlgen.AdvanceSQL(s.engine), []driver.NamedValue{
-		{Ordinal: 1, Value: t.Resource}, {Ordinal: 2, Value: t.Epoch}, {Ordinal: 3, Value: t.Grant},
+		{Ordinal: 1, Value: sqlgen.ResourceParam(s.engine, t.Resource)}, {Ordinal: 2, Value: t.Epoch}, {Ordinal: 3, Value: t.Grant},
 	}, func(row []driver.Value) error {
 		var err1, err2 error
 		mark, err1 = asInt(row[0])

@@ -509,7 +509,7 @@ func (s *session) box(ctx context.Context, tokens []guard.Token) error {
 		if err := t.Validate(); err != nil {
 			return err
 		}
-		boxed = append(boxed, t.Resource, t.Epoch, t.Grant)
+		boxed = append(boxed, sqlgen.ResourceParam(s.engine, t.Resource), t.Epoch, t.Grant)
 		wide = wide || strings.ContainsFunc(t.Resource, func(r rune) bool { return r >= utf8.RuneSelf })
 	}
 	if wide {

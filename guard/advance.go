@@ -69,7 +69,7 @@ func (f *Fence) advance(ctx context.Context, t Token, wait time.Duration) error 
 
 // raise runs the statement, whose one row is the mark after it, and judges that.
 func (f *Fence) raise(ctx context.Context, q Querier, t Token, text string, more ...any) error {
-	rows, err := q.QueryContext(ctx, text, append(parameters([]Token{t}), more...)...)
+	rows, err := q.QueryContext(ctx, text, append(f.parameters([]Token{t}), more...)...)
 	if err != nil {
 		return f.explain(err, []Token{t})
 	}

@@ -53,7 +53,7 @@ func (f *Fence) Check(ctx context.Context, tokens ...Token) error {
 	tokens = slices.Clone(tokens)
 	slices.SortStableFunc(tokens, compareResource)
 
-	rows, err := f.q.QueryContext(Without(ctx), sqlgen.CheckSQL(f.engine, len(tokens)), parameters(tokens)...)
+	rows, err := f.q.QueryContext(Without(ctx), sqlgen.CheckSQL(f.engine, len(tokens)), f.parameters(tokens)...)
 	if err != nil {
 		return f.explain(err, tokens)
 	}
@@ -107,7 +107,7 @@ func (f *Fence) HighWater(ctx context.Context, resource string) (int64, error) {
 		return 0, err
 	}
 	var highWater, grant int64
-	err := f.q.QueryRowContext(Without(ctx), sqlgen.MarkSQL(f.engine), resource).Scan(&highWater, &grant)
+	err := f.q.QueryRowContext(Without(ctx), sqlgen.MarkSQL(f.engine), sqlgen.ResourceParam(f.engine, resource)).Scan(&highWater, &grant)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
@@ -131,10 +131,10 @@ func (f *Fence) explain(err error, tokens []Token) error {
 // parameters returns the parameters of the tokens, in the order of
 // [sqlgen.TokenParams]. Epoch and grant are int64, never another number:
 // SQLite would compare a REAL with an INTEGER.
-func parameters(tokens []Token) []any {
+func (f *Fence) parameters(tokens []Token) []any {
 	args := make([]any, 0, len(tokens)*sqlgen.TokenParams)
 	for _, t := range tokens {
-		args = append(args, t.Resource, t.Epoch, t.Grant)
+		args = append(args, sqlgen.ResourceParam(f.engine, t.Resource), t.Epoch, t.Grant)
 	}
 	return args
 }

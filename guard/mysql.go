@@ -213,7 +213,7 @@ func mysqlMayNotCreate(err error) error {
 
 // checkMySQL asks the view as a guarded write does.
 func checkMySQL(ctx context.Context, q Querier) error {
-	rows, err := q.QueryContext(ctx, sqlgen.CheckSQL(sqlgen.MySQL, 1), "sqlfence", int64(1), int64(0))
+	rows, err := q.QueryContext(ctx, sqlgen.CheckSQL(sqlgen.MySQL, 1), sqlgen.ResourceParam(sqlgen.MySQL, "sqlfence"), int64(1), int64(0))
 	if err == nil {
 		err = errors.Join(rows.Err(), rows.Close())
 	}

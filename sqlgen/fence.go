@@ -82,7 +82,7 @@ func CheckSQL(e Engine, n int, opts ...Option) string {
 	return check
 }
 
-// MarkSQL returns a query with one parameter, the resource. Its row is the
+// MarkSQL returns a query with one parameter, the resource (see [ResourceParam]). Its row is the
 // mark (high_water, grant_id), both int64; no row where there is none. It does
 // not wait for locks, and what it finds may be old when it arrives.
 func MarkSQL(e Engine) string { return fenceOf(e).mark }

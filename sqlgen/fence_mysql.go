@@ -18,8 +18,8 @@ var mysqlFence = fence{
 		return "SELECT s.version FROM " + db + "sqlfence_schema AS s WHERE s.at = CURRENT_TIMESTAMP(6) LIMIT 1"
 	},
 	check:   mysqlCheck,
-	mark:    "SELECT g.high_water, g.grant_id FROM sqlfence_guard AS g WHERE g.resource = ? AND g.at = CURRENT_TIMESTAMP(6) LIMIT 1",
-	advance: "CALL sqlfence_advance(?, ?, ?, 10, FALSE)",
+	mark:    "SELECT g.high_water, g.grant_id FROM sqlfence_guard AS g WHERE g.resource = UNHEX(CONVERT(? USING ascii)) AND g.at = CURRENT_TIMESTAMP(6) LIMIT 1",
+	advance: "CALL sqlfence_advance(UNHEX(CONVERT(? USING ascii)), ?, ?, 10, FALSE)",
 	grants:  mysqlGrants,
 }
 
@@ -30,7 +30,7 @@ var mysqlFence = fence{
 // say less.
 func mysqlCheck(n int, db string) string {
 	one := "(SELECT sqlfence_g.resource, sqlfence_g.high_water, sqlfence_g.grant_id FROM " + db + "sqlfence_guard AS sqlfence_g" +
-		" WHERE sqlfence_g.resource = ? AND ? IS NOT NULL AND ? IS NOT NULL AND sqlfence_g.at = CURRENT_TIMESTAMP(6)" +
+		" WHERE sqlfence_g.resource = UNHEX(CONVERT(? USING ascii)) AND ? IS NOT NULL AND ? IS NOT NULL AND sqlfence_g.at = CURRENT_TIMESTAMP(6)" +
 		" LOCK IN SHARE MODE)"
 	return strings.Repeat(one+" UNION ALL ", n-1) + one + " LIMIT " + strconv.Itoa(n)
 }

@@ -38,7 +38,7 @@ func appendMySQLGuard(b []byte, p *Plan, n int) []byte {
 	return b
 }
 
-const mysqlGuardWhere = "sqlfence_guard AS sqlfence_g WHERE sqlfence_g.resource = ? AND sqlfence_g.high_water = ?" +
+const mysqlGuardWhere = "sqlfence_guard AS sqlfence_g WHERE sqlfence_g.resource = UNHEX(CONVERT(? USING ascii)) AND sqlfence_g.high_water = ?" +
 	" AND sqlfence_g.grant_id = ? AND sqlfence_g.at = CURRENT_TIMESTAMP(6) LOCK IN SHARE MODE)"
 
 // mysqlParams counts the parameters, which are all anonymous: those of the

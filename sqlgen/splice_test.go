@@ -31,7 +31,7 @@ func expand(t *testing.T, short string) string {
 		case m[1] == "ok":
 			return "(SELECT sqlfence_k.ok FROM sqlfence_k)"
 		case m[1] == "mine":
-			return "EXISTS (SELECT 1 FROM sqlfence_guard AS sqlfence_g WHERE sqlfence_g.resource = ? AND sqlfence_g.high_water = ?" +
+			return "EXISTS (SELECT 1 FROM sqlfence_guard AS sqlfence_g WHERE sqlfence_g.resource = UNHEX(CONVERT(? USING ascii)) AND sqlfence_g.high_water = ?" +
 				" AND sqlfence_g.grant_id = ? AND sqlfence_g.at = CURRENT_TIMESTAMP(6) LOCK IN SHARE MODE)"
 		case n == 0:
 			t.Fatalf("%s without a number", s)
@@ -116,7 +116,7 @@ func TestThePostgreSQLTextsInFull(t *testing.T) {
 }
 
 func TestTheMySQLTextsInFull(t *testing.T) {
-	const fence = "sqlfence_guard AS sqlfence_g WHERE sqlfence_g.resource = ? AND sqlfence_g.high_water = ? AND sqlfence_g.grant_id = ?" +
+	const fence = "sqlfence_guard AS sqlfence_g WHERE sqlfence_g.resource = UNHEX(CONVERT(? USING ascii)) AND sqlfence_g.high_water = ? AND sqlfence_g.grant_id = ?" +
 		" AND sqlfence_g.at = CURRENT_TIMESTAMP(6) LOCK IN SHARE MODE)"
 	for _, c := range []struct {
 		name, text string

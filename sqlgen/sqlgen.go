@@ -7,7 +7,10 @@
 // understand to the last token counts as a write and is refused.
 package sqlgen
 
-import "strconv"
+import (
+	"encoding/hex"
+	"strconv"
+)
 
 // Engine names a family of database servers that share one SQL dialect.
 type Engine uint8
@@ -109,5 +112,16 @@ func (t Table) String() string {
 }
 
 // TokenParams is the number of parameters that each token adds, in this order:
-// resource (text), epoch (int64), grant (int64).
+// resource (see [ResourceParam]), epoch (int64), grant (int64).
 const TokenParams = 3
+
+// ResourceParam returns what is bound for the name of a resource, in the texts of
+// this package: the name, but on MySQL its bytes in hexadecimal. MySQL converts a
+// string to the session's character_set_connection, in which two names can become
+// one; digits stay what they are.
+func ResourceParam(e Engine, resource string) string {
+	if e == MySQL {
+		return hex.EncodeToString([]byte(resource))
+	}
+	return resource
+}

@@ -22,7 +22,7 @@ func TestNamesAreComparedByteForByte(t *testing.T) {
 		}
 		for _, change := range []string{
 			`SET character_set_connection = latin1`, `SET character_set_connection = ascii`, `SET character_set_connection = swe7`,
-			`SET collation_connection = utf8mb3_general_ci`, `SET NAMES latin1`, `SET NAMES utf8mb4`,
+			`SET collation_connection = utf8mb3_general_ci`, `SET character_set_connection = utf16`, `SET NAMES latin1`, `SET NAMES utf8mb4`,
 		} {
 			c := w.Conn(w.Fenced)
 			w.Must(c, change)

@@ -54,7 +54,7 @@ func Args(engine sqlgen.Engine, text string, args []driver.Value, tokens ...guar
 	}
 	var own []driver.Value
 	for _, t := range tokens {
-		own = append(own, t.Resource, t.Epoch, t.Grant)
+		own = append(own, sqlgen.ResourceParam(engine, t.Resource), t.Epoch, t.Grant)
 	}
 	return slices.Insert(slices.Clone(args), plan.At, own...)
 }

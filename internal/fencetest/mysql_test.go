@@ -109,7 +109,7 @@ func TestOnMySQLAWriteThatWaitsForARowHoldsTheTakeoverUp(t *testing.T) {
 					d.t = t
 					old, other, next := d.Session(level), d.Session(), d.Session()
 					token := resetMySQL(next, f.absent)
-					args := []any{token.Resource, token.Epoch, token.Grant}
+					args := []any{sqlgen.ResourceParam(sqlgen.MySQL, token.Resource), token.Epoch, token.Grant}
 					write := guarded(t, f.write)
 					other.Must("BEGIN")
 					if f.absent {
@@ -152,7 +152,7 @@ func TestOnMySQLAWriteThatWaitsForATakeoverIsRefused(t *testing.T) {
 					d.t = t
 					old, next := d.Session(level), d.Session()
 					token := resetMySQL(next, f.absent)
-					args := []any{token.Resource, token.Epoch, token.Grant}
+					args := []any{sqlgen.ResourceParam(sqlgen.MySQL, token.Resource), token.Epoch, token.Grant}
 					before := d.value()
 					old.Must("BEGIN")
 					var seen int
@@ -244,7 +244,7 @@ func TestOnMySQLATakeoverIsBoundedAndRenewalsAreNot(t *testing.T) {
 						var n int64
 						_, err := s.Exec("BEGIN")
 						if err == nil {
-							n, err = s.Exec(write, held.Resource, held.Epoch, held.Grant)
+							n, err = s.Exec(write, sqlgen.ResourceParam(sqlgen.MySQL, held.Resource), held.Epoch, held.Grant)
 						}
 						if err == nil && n > 0 {
 							_, err = s.Exec("DO SLEEP(0.02)")

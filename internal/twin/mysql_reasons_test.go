@@ -63,7 +63,7 @@ func TestMySQLTemporaryTableCannotStandInForTheFence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stale, valid := []any{"job", int64(6), int64(60)}, []any{"job", int64(7), int64(70)}
+		stale, valid := []any{hex("job"), int64(6), int64(60)}, []any{hex("job"), int64(7), int64(70)}
 		for _, shadow := range []string{
 			`CREATE TEMPORARY TABLE sqlfence_fences SELECT 'job' AS resource, 6 AS high_water, 60 AS grant_id, 0 AS advanced`, // of the base table: hides nothing from the view
 			`CREATE TEMPORARY TABLE sqlfence_guard SELECT 'job' AS resource, 6 AS high_water, 60 AS grant_id, CURRENT_TIMESTAMP(6) AS at`,
@@ -101,7 +101,7 @@ func TestMySQLNamesCannotStandInForTheFence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stale, valid := []any{"job", int64(6), int64(60)}, []any{"job", int64(7), int64(70)}
+		stale, valid := []any{hex("job"), int64(6), int64(60)}, []any{hex("job"), int64(7), int64(70)}
 		if got, _ := tw.try(twinStatement{}, guarded, stale, false); !strings.HasPrefix(got, "affected: 0") {
 			t.Errorf("a stale token gave %s", got)
 		}
@@ -122,7 +122,7 @@ func TestMySQLAFenceInAnotherDatabaseIsNotMovedByUse(t *testing.T) {
 		moved := newMySQLTwin(t, slices.DeleteFunc(slices.Clone(testserver.MySQL(t)), func(s testserver.Server) bool { return s.Engine != "MariaDB" })[0], "")
 		moved.must("UPDATE sqlfence_fences SET high_water = 6, grant_id = 60 WHERE resource = 'job'")
 		tw.must("USE " + moved.name)
-		stale := []any{"job", int64(6), int64(60)}
+		stale := []any{hex("job"), int64(6), int64(60)}
 		for text, want := range map[string]string{"with": "affected: 0", "without": "affected: 1"} {
 			var opts []sqlgen.Option
 			if text == "with" {

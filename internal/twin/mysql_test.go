@@ -61,6 +61,9 @@ type mysqlTwin struct {
 	dump string // the query that gives the contents of all tables
 }
 
+// hex is how the name of a resource is bound.
+func hex(resource string) string { return sqlgen.ResourceParam(sqlgen.MySQL, resource) }
+
 func newMySQLTwin(t *testing.T, server testserver.Server, parameters string) *mysqlTwin {
 	t.Helper()
 	config, err := mysql.ParseDSN(server.Database(t) + parameters)
@@ -235,10 +238,10 @@ func (tw *mysqlTwin) try(c twinStatement, text string, args []any, returns bool)
 // as it is, and spliced on twins: with the fence open it does the same; shut,
 // nothing (SPEC G1, G5, G6).
 func TestMySQLGuardedWritesDoWhatTheBareOnesDo(t *testing.T) {
-	valid, fenced := []any{"job", int64(7), int64(70)}, [][]any{
-		{"job", int64(6), int64(70)}, {"job", int64(7), int64(71)}, {"job", int64(8), int64(70)}, {"nobody", int64(7), int64(70)},
+	valid, fenced := []any{hex("job"), int64(7), int64(70)}, [][]any{
+		{hex("job"), int64(6), int64(70)}, {hex("job"), int64(7), int64(71)}, {hex("job"), int64(8), int64(70)}, {hex("nobody"), int64(7), int64(70)},
 	}
-	other := []any{"other", int64(3), int64(30)}
+	other := []any{hex("other"), int64(3), int64(30)}
 	for _, server := range testserver.MySQL(t) {
 		for name, parameters := range map[string]string{"changed rows": "", "found rows": "?clientFoundRows=true&time_zone=%27%2B09%3A00%27"} {
 			t.Run(server.Engine+"_"+server.Version+" "+name, func(t *testing.T) {

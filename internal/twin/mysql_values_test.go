@@ -42,7 +42,7 @@ func TestMySQLAValueThatCarriesTheFenceIsWrittenAsItWouldBe(t *testing.T) {
 							if err != nil {
 								t.Fatal(err)
 							}
-							return text, []any{"job", int64(7), int64(70)}
+							return text, []any{hex("job"), int64(7), int64(70)}
 						}
 						var seen []string
 						note := func(what string, _ sql.Result, err error) {

@@ -249,7 +249,7 @@ func tokenArgs(args []driver.Value, at, n int, stale bool) []driver.Value {
 		if stale && i == n-1 {
 			epoch = 4
 		}
-		tokens = append(tokens, replayResource, epoch, int64(7))
+		tokens = append(tokens, sqlgen.ResourceParam(sqlgen.MySQL, replayResource), epoch, int64(7))
 	}
 	return slices.Concat(args[:at], tokens, args[at:])
 }

@@ -59,7 +59,7 @@ func TestTheMySQLReplayAcceptsRightSplicesAndSeesWrongOnes(t *testing.T) {
 			}
 			plan := &sqlgen.Plan{Engine: sqlgen.MySQL, Kind: sqlgen.KindRead, Strategy: c.strategy, Params: strings.Count(c.text, "?"), At: c.at}
 			err := r.judgePlan(c.text, "", plan, func(n int) (string, error) {
-				guard := "EXISTS (SELECT 1 FROM " + r.fence + ".sqlfence_guard AS g WHERE g.resource = ? AND g.high_water = ? AND g.grant_id = ? LOCK IN SHARE MODE)"
+				guard := "EXISTS (SELECT 1 FROM " + r.fence + ".sqlfence_guard AS g WHERE g.resource = UNHEX(CONVERT(? USING ascii)) AND g.high_water = ? AND g.grant_id = ? LOCK IN SHARE MODE)"
 				return strings.Replace(c.spliced, "%G", guard+strings.Repeat(" AND "+guard, n-1), 1), nil
 			})
 			if err != nil {
