@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	mysqlAdvance  = "CALL sqlfence_advance(?, ?, ?, ?, FALSE)"
+	mysqlAdvance  = "CALL sqlfence_advance(UNHEX(CONVERT(? USING ascii)), ?, ?, ?, FALSE)"
 	mysqlBlockers = "CALL sqlfence_blockers(?)"
 
 	mysqlLockWaitTimeout = 1205
