@@ -7,6 +7,7 @@ import (
 	"time"
 )
 
+// The causes of a wait that ended in vain, for errors.Is.
 var (
 	// ErrBlocked: a mark could not be moved, because guarded transactions under an
 	// older token were still open when the wait's bound ended; see *[BlockedError].

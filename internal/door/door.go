@@ -9,7 +9,10 @@
 //
 // It is a courtesy and nothing is safe by it: who does not know of it writes as
 // ever, and nobody waits at it for more than a second. A lock on the file ends
-// with its process; the file is removed when the door opens.
+// with its process; the file is removed when the door opens. What else may have its
+// name (a link, a folder, a file with something in it, an empty one that nobody here
+// has made) is neither followed nor changed nor removed: then there is no door, or
+// one that stays.
 package door
 
 import (
@@ -24,7 +27,9 @@ const (
 	Patience = time.Second
 
 	suffix = "-sqlfence-door"
-	pause  = time.Millisecond
+	// mark is what a file holds that was made here.
+	mark  = "sqlfence door\n"
+	pause = time.Millisecond
 )
 
 // Pass waits while the door of a database file is shut, until ctx ends or the
@@ -48,7 +53,7 @@ func Pass(ctx context.Context, file string) {
 }
 
 // Shut shuts the door, unless somebody else has: then ok is false. open opens it
-// again.
+// again. An error says why there can be no door here.
 func Shut(file string) (open func(), ok bool, err error) {
 	if file == "" {
 		return func() {}, true, nil

@@ -5,12 +5,15 @@ package door
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -142,4 +145,63 @@ func TestWhereNoFileCanBeMade(t *testing.T) {
 		t.Errorf("without a file: %v, %v", ok, err)
 	}
 	open()
+}
+
+// What somebody else has put where the lock file would be stays as it is.
+func TestWhatIsNotOursIsNeitherFollowedNorRemoved(t *testing.T) {
+	const content = "dear to somebody"
+	elsewhere := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(elsewhere, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for what, put := range map[string]func(name string) error{
+		"a link":             func(name string) error { return os.Symlink(elsewhere, name) },
+		"a link to nothing":  func(name string) error { return os.Symlink(elsewhere+"-new", name) },
+		"a second name":      func(name string) error { return os.Link(elsewhere, name) },
+		"a folder":           func(name string) error { return os.Mkdir(name, 0o755) },
+		"a file":             func(name string) error { return os.WriteFile(name, []byte(content), 0o644) },
+		"a read-only file":   func(name string) error { return os.WriteFile(name, []byte(content), 0o444) },
+		"more than the mark": func(name string) error { return os.WriteFile(name, []byte(mark+"\n"), 0o644) },
+		"a pipe":             func(name string) error { return syscall.Mkfifo(name, 0o644) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "db")
+			name := file + suffix
+			if err := put(name); err != nil {
+				t.Fatal(err)
+			}
+			before, err := os.Lstat(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, ok, err := Shut(file); ok || err == nil {
+				t.Errorf("shut: %v, %v; want an error", ok, err)
+			}
+			if !isOpen(name) {
+				t.Error("it counts as a door that is shut")
+			}
+			after, err := os.Lstat(name)
+			if err != nil || !os.SameFile(before, after) || after.Size() != before.Size() || after.Mode() != before.Mode() {
+				t.Errorf("it is %v now (%v), and was %v", after, err, before)
+			}
+		})
+	}
+	if got, err := os.ReadFile(elsewhere); err != nil || string(got) != content {
+		t.Errorf("the file behind the link holds %q, %v", got, err)
+	}
+	if _, err := os.Lstat(elsewhere + "-new"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file was made behind the link: %v", err)
+	}
+}
+
+// An empty file is a lock as good as another, and somebody else's.
+func TestAnEmptyFileOfSomebodyElseStays(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "db")
+	if err := os.WriteFile(file+suffix, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mustShut(t, file)()
+	if _, err := os.Lstat(file + suffix); err != nil {
+		t.Errorf("it is gone: %v", err)
+	}
 }
