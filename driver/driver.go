@@ -87,9 +87,6 @@ func newConfig(engine sqlgen.Engine, opts []Option) config {
 	for _, opt := range opts {
 		opt(&c)
 	}
-	if c.policy.EndsAtExpiry() && engine != sqlgen.PostgreSQL {
-		panic(fmt.Sprintf("sqlfence: %s cannot end ownership at the expiry", engine))
-	}
 	if c.bounds != nil {
 		c.boundArgs = c.bounds.settings(engine)
 	}

@@ -97,6 +97,34 @@ func (s *session) ask(ctx context.Context, tokens []guard.Token) error {
 			return err
 		}
 	}
+	if s.policy.EndsAtExpiry() {
+		return s.unexpired(ctx, tokens, args)
+	}
+	return nil
+}
+
+// unexpired returns the refusal of the first token whose lease does not run. The fence
+// lets them pass, and args are theirs. PostgreSQL's check knows this by itself.
+func (s *session) unexpired(ctx context.Context, tokens []guard.Token, args []driver.NamedValue) error {
+	runs := make(map[string]bool, len(tokens))
+	err := s.read(ctx, sqlgen.LeaseSQL(s.engine, len(tokens), s.sqlOptions()...), args, func(row []driver.Value) error {
+		resource, ok := asString(row[0])
+		n, err := asInt(row[1])
+		if !ok || err != nil {
+			return fmt.Errorf("sqlfence: the lease reads as %T, %T", row[0], row[1])
+		}
+		runs[resource] = n != 0
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, t := range tokens {
+		live, found := runs[t.Resource]
+		if err := guard.JudgeLease(t, found, live); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

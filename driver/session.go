@@ -164,6 +164,11 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 		return d, nil
 	case sqlgen.Splice:
 		d.way = spliced
+		if s.policy.EndsAtExpiry() && s.engine != sqlgen.PostgreSQL {
+			// A write that shows no row is asked about afterwards, and a lease can
+			// have expired, or a clock have been set back, between the two.
+			d.way = checked
+		}
 	case sqlgen.CheckFirst:
 		d.way = checked
 	case sqlgen.CheckInTransaction:

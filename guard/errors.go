@@ -195,6 +195,19 @@ func (e *SetupError) Is(target error) bool { return target == ErrSetup }
 // Unwrap returns the server's error.
 func (e *SetupError) Unwrap() error { return e.Err }
 
+// JudgeLease returns what [UntilExpiry] has to say of a token that the fence lets
+// pass: nil if its lease is in the database and runs, a *[SetupError] if it is not
+// there, and an *[ExpiredError] if it has expired.
+func JudgeLease(t Token, found, runs bool) error {
+	switch {
+	case !found:
+		return noLease(nil)
+	case !runs:
+		return &ExpiredError{Token: t}
+	}
+	return nil
+}
+
 // Judge compares a presented token with the mark (epoch and grant; mark 0
 // means that there is none) and returns nil, a *[FencedError] or an
 // *[UnregisteredError]. It is the one place where the predicate of the fence

@@ -150,13 +150,14 @@ func Require() PolicyOption {
 // has expired, by the clock of the database and as of the check, also if nobody
 // has taken over; without it the owner may write until somebody does. The lease
 // must live in the guarded database: where it is not found, the write is refused
-// with [ErrSetup]. Tokens issued elsewhere have no lease and are refused. PostgreSQL
-// only: for another engine the driver panics when it is made.
+// with [ErrSetup]. Tokens issued elsewhere have no lease and are refused. On MySQL,
+// MariaDB and SQLite every guarded write then runs behind a check in its transaction:
+// a few statements for each instead of one.
 //
 // The expiry is read without a lock, so that renewals do not wait: a transaction
-// that outlives the expiry after its last write commits. Under REPEATABLE READ and
-// SERIALIZABLE it is that of the transaction's snapshot, and a long transaction may
-// be refused although its lease was renewed.
+// that outlives the expiry after its last write commits. Under REPEATABLE READ (the
+// default of MySQL and MariaDB) and SERIALIZABLE it is that of the transaction's
+// snapshot, and a long transaction may be refused although its lease was renewed.
 func UntilExpiry() PolicyOption {
 	return func(p *Policy) error {
 		p.untilExpiry = true

@@ -52,11 +52,7 @@ func FromServer(err error, tokens []Token) error {
 			return &ExpiredError{Token: t, Err: err}
 		}
 	case stateNoLease:
-		return &SetupError{
-			Problem: "the policy ends ownership at the expiry, and this database holds no lease of the token",
-			Remedy:  "keep the leases in the guarded database, or drop UntilExpiry from the policy",
-			Err:     err,
-		}
+		return noLease(err)
 	case stateInvalid:
 		if strings.Contains(message, "sqlfence") {
 			return &invalidError{err}
@@ -75,6 +71,14 @@ func FromServer(err error, tokens []Token) error {
 		}
 	}
 	return nil
+}
+
+func noLease(err error) error {
+	return &SetupError{
+		Problem: "the policy ends ownership at the expiry, and this database holds no lease of the token",
+		Remedy:  "keep the leases in the guarded database, or drop UntilExpiry from the policy",
+		Err:     err,
+	}
 }
 
 // SQLState returns the SQLSTATE of the server's error in the chain of err, "" where

@@ -82,6 +82,36 @@ func CheckSQL(e Engine, n int, opts ...Option) string {
 	return check
 }
 
+// LeaseSQL returns one query about n >= 1 tokens, given as for [CheckSQL], that have
+// passed the check, for engines whose check knows of no expiry (SQLite, MySQL): one
+// row (resource, runs) for each token whose lease is here, where runs is 1 if it has
+// not expired by the server's clock, and 0 otherwise. It waits for no lock.
+func LeaseSQL(e Engine, n int, opts ...Option) string {
+	var of func(k int) string
+	limit := ""
+	var b strings.Builder
+	switch e {
+	case SQLite:
+		b.WriteString(sqliteLease)
+		of = func(k int) string {
+			return fmt.Sprintf("(l.resource = ?%d AND l.epoch = ?%d AND l.grant_id = ?%d)", k+1, k+2, k+3)
+		}
+	case MySQL:
+		b.WriteString(strings.Replace(mysqlLease, "sqlfence_expiry", newOptions(opts).database+"sqlfence_expiry", 1))
+		of = func(int) string { return "(l.resource = UNHEX(CONVERT(? USING ascii)) AND l.epoch = ? AND l.grant_id = ?)" }
+		limit = fmt.Sprintf(" LIMIT %d", n)
+	default:
+		panic("sqlgen: LeaseSQL for " + e.String())
+	}
+	for i := range n {
+		if i > 0 {
+			b.WriteString(" OR ")
+		}
+		b.WriteString(of(i * TokenParams))
+	}
+	return b.String() + ")" + limit
+}
+
 // MarkSQL returns a query with one parameter, the resource (see [ResourceParam]). Its row is the
 // mark (high_water, grant_id), both int64; no row where there is none. It does
 // not wait for locks, and what it finds may be old when it arrives.

@@ -35,6 +35,13 @@ func mysqlCheck(n int, db string) string {
 	return strings.Repeat(one+" UNION ALL ", n-1) + one + " LIMIT " + strconv.Itoa(n)
 }
 
+// mysqlLease is a consistent read: a lock would make renewals wait. It comes behind
+// the check, which may have waited. SYSDATE, because a session may have a clock of its
+// own (SET timestamp); the later one counts where the two differ.
+const mysqlLease = "SELECT l.resource, IFNULL(l.expires_at > GREATEST(UTC_TIMESTAMP(6)," +
+	" TIMESTAMPADD(MICROSECOND, TIMESTAMPDIFF(MICROSECOND, CURRENT_TIMESTAMP(6), SYSDATE(6)), UTC_TIMESTAMP(6))), 0)" +
+	" FROM sqlfence_expiry AS l WHERE l.at = CURRENT_TIMESTAMP(6) AND ("
+
 // mysqlPublic are the procedures for everybody's use.
 var mysqlPublic = []string{"acquire", "abandon", "renew", "release", "advance", "inspect", "inspect_prefix", "blockers", "purge"}
 
@@ -43,7 +50,7 @@ var mysqlPublic = []string{"acquire", "abandon", "renew", "release", "advance", 
 func mysqlGrants(role string) string {
 	account := mysqlAccount(role)
 	var b strings.Builder
-	for _, view := range []string{"sqlfence_guard", "sqlfence_schema"} {
+	for _, view := range []string{"sqlfence_guard", "sqlfence_schema", "sqlfence_expiry"} {
 		b.WriteString("GRANT SELECT ON " + view + " TO " + account + ";\n")
 	}
 	for _, procedure := range mysqlPublic {

@@ -33,6 +33,9 @@ const (
 	sqliteMaxEpoch = `9223372036854775807`
 )
 
+// sqliteLease: whoever asks has the write lock of main.
+const sqliteLease = `SELECT l.resource, coalesce(l.expires_at > ` + sqliteNow + `, 0) FROM main.sqlfence_leases AS l WHERE (`
+
 // sqliteCheck returns one row (resource, high_water, grant_id) for each of n
 // tokens that has a mark. All parameters of the tokens are used, because
 // drivers count them.

@@ -32,7 +32,7 @@ func Database(name string) Option {
 }
 
 // UntilExpiry has the check refuse a token whose lease has expired, too
-// (PostgreSQL). Other engines ignore it.
+// (PostgreSQL). Other engines ignore it: see [LeaseSQL].
 func UntilExpiry() Option {
 	return func(o *options) { o.untilExpiry = true }
 }

@@ -100,6 +100,12 @@ CREATE OR REPLACE ALGORITHM = MERGE SQL SECURITY DEFINER VIEW sqlfence_schema AS
 	FROM sqlfence_meta AS m
 ;
 
+-- What guarded writes ask besides whose policy ends ownership at the expiry.
+CREATE OR REPLACE ALGORITHM = MERGE SQL SECURITY DEFINER VIEW sqlfence_expiry AS
+	SELECT l.resource, l.epoch, l.grant_id, l.expires_at, CURRENT_TIMESTAMP(6) AS at
+	FROM sqlfence_leases AS l
+;
+
 -- The last two are for the procedures.
 CREATE OR REPLACE ALGORITHM = MERGE SQL SECURITY DEFINER VIEW sqlfence_lease AS
 	SELECT l.resource, l.owner, l.epoch, l.grant_id, l.expires_at, l.freed_at, CURRENT_TIMESTAMP(6) AS at
