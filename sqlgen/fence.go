@@ -98,7 +98,9 @@ func LeaseSQL(e Engine, n int, opts ...Option) string {
 		}
 	case MySQL:
 		b.WriteString(strings.Replace(mysqlLease, "sqlfence_expiry", newOptions(opts).database+"sqlfence_expiry", 1))
-		of = func(int) string { return "(l.resource = UNHEX(CONVERT(? USING ascii)) AND l.epoch = ? AND l.grant_id = ?)" }
+		of = func(int) string {
+			return "(l.resource = UNHEX(CONVERT(? USING ascii)) AND l.epoch = ? AND l.grant_id = ?)"
+		}
 		limit = fmt.Sprintf(" LIMIT %d", n)
 	default:
 		panic("sqlgen: LeaseSQL for " + e.String())
