@@ -95,6 +95,7 @@ func (s *session) prepare(ctx context.Context, text string) (driver.Stmt, error)
 
 // run executes a statement of our own.
 func (s *session) run(ctx context.Context, text string, args []driver.NamedValue) error {
+	args = s.unprepared(args)
 	_, err := execOn(ctx, s.raw, text, args)
 	if !errors.Is(err, driver.ErrSkip) {
 		return err
@@ -110,6 +111,7 @@ func (s *session) run(ctx context.Context, text string, args []driver.NamedValue
 // read executes a query of our own, and calls row for each row; the values are
 // valid until row returns.
 func (s *session) read(ctx context.Context, text string, args []driver.NamedValue, row func([]driver.Value) error) (err error) {
+	args = s.unprepared(args)
 	r, err := queryOn(ctx, s.raw, text, args)
 	if errors.Is(err, driver.ErrSkip) {
 		stmt, err := s.prepare(ctx, text)
@@ -126,6 +128,25 @@ func (s *session) read(ctx context.Context, text string, args []driver.NamedValu
 		return err
 	}
 	return eachRow(r, row)
+}
+
+// unprepared returns the arguments of a statement of our own, told not to be prepared
+// for later: behind a transaction pooler the next one may be executed elsewhere, and
+// a program that prepares nothing itself would fail by our statements alone.
+func (s *session) unprepared(args []driver.NamedValue) []driver.NamedValue {
+	if len(args) == 0 || s.native == nil {
+		return args
+	}
+	option, ok := s.native.Unprepared()
+	if !ok {
+		return args
+	}
+	with := append(make([]driver.NamedValue, 0, len(args)+1), driver.NamedValue{Ordinal: 1, Value: option})
+	for _, a := range args {
+		a.Ordinal++
+		with = append(with, a)
+	}
+	return with
 }
 
 // unnamed returns the values alone, for drivers that know no named ones.
