@@ -104,6 +104,10 @@ examples: ## Run the examples as a user would; each fails if its story ends othe
 bench: ## Measure guarded writes against their peers; writes bench/RESULTS.md
 	$(GO) run ./bench $(ARGS)
 
+.PHONY: bench-leases
+bench-leases: ## Measure leases against their peers (River, redislock, redsync); writes bench/LEASES.md
+	GOWORK=off CGO_ENABLED=0 $(GO) -C bench/leases run . $(ARGS)
+
 .PHONY: lint
 lint: ## Linters and formatting, all modules (brings golangci-lint; falls back to staticcheck, loudly)
 	@if [ -x '$(GOLANGCI_LINT)' ] || $(MAKE) --no-print-directory '$(GOLANGCI_LINT)'; then \

@@ -30,6 +30,40 @@ var contextClauses = []clause{
 		s.unchanged(t, held)
 		s.mustRenew(t, a)
 	}},
+	{"an acquire that was given up takes nothing later", func(t *testing.T, s *suite) {
+		kept := make(map[string]lease.Claim)
+		for range max(s.Rounds/10, 5) {
+			resource := s.resource()
+			ctx, cancel := context.WithCancel(t.Context())
+			var given error
+			var grant lease.Granted
+			race(func(i int) {
+				if i > 0 {
+					cancel()
+					return
+				}
+				grant, given = s.store.Acquire(ctx, ask(resource, "a"))
+			})
+			if given == nil {
+				kept[resource] = claim(grant, "a")
+				continue
+			}
+			// Either it took effect before the error was returned, which only a lost
+			// answer excuses, or never.
+			g, err := s.store.Acquire(t.Context(), ask(resource, "b"))
+			if err == nil {
+				kept[resource] = claim(g, "b")
+			} else {
+				wantHeld(t, "Acquire by b", err, resource, "a")
+			}
+		}
+		for resource, c := range kept {
+			if state := s.inspect(t, resource); state.Owner != c.Owner || state.Epoch != c.Token.Epoch {
+				t.Errorf("state %+v, want it still held by %q under epoch %d", state, c.Owner, c.Token.Epoch)
+			}
+			s.mustRenew(t, c)
+		}
+	}},
 	{"a token in the context does not guard the store's own writes", func(t *testing.T, s *suite) {
 		ctx := guard.With(t.Context(), guard.Token{Resource: s.resource(), Epoch: 1, Grant: 1})
 		resource := s.resource()

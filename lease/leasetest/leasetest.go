@@ -16,6 +16,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -42,9 +44,23 @@ type Config struct {
 	// is promised; the suite's log then lists them.
 	SetMark func(t testing.TB, s lease.Store, resource string, mark int64)
 
-	// Rounds is how often acquirers race; 200 if 0.
+	// Restart ends the server, without a warning if it can, brings it up again on
+	// its data, and returns the store to go on with. Eight goroutines may be at
+	// work meanwhile, and must then get errors, or go on. Where it is nil, what is
+	// there after a restart is not part of what is promised.
+	Restart func(t testing.TB, s lease.Store) lease.Store
+
+	// Begin opens a transaction and returns a store that takes part in it, and what
+	// ends it. Where it is nil, transactions are not part of what is promised.
+	Begin func(t testing.TB, s lease.Store) (in lease.Store, commit, rollback func() error)
+
+	// Rounds is how often acquirers race; 200 if 0. The environment variable
+	// LEASETEST_ROUNDS goes before it.
 	Rounds int
 }
+
+// roundsEnv is how often acquirers race, whatever the Config says.
+const roundsEnv = "LEASETEST_ROUNDS"
 
 // clause is one sentence of the contract.
 type clause struct {
@@ -58,10 +74,7 @@ func Run(t *testing.T, c Config) {
 	if c.New == nil || c.Lapse == nil {
 		t.Fatal("leasetest: Config.New and Config.Lapse are needed")
 	}
-	if c.Rounds == 0 {
-		c.Rounds = 200
-	}
-	s := &suite{Config: c, store: c.New(t), run: rand.Uint32()}
+	s := newSuite(t, c)
 	for _, group := range []struct {
 		name    string
 		clauses []clause
@@ -79,13 +92,38 @@ func Run(t *testing.T, c Config) {
 	} {
 		t.Run(group.name, func(t *testing.T) { s.check(t, group.clauses) })
 	}
-	if c.SetMark == nil {
-		for _, k := range markClauses {
-			t.Logf("not promised by this Config, which has no SetMark: %s", k.name)
+	for _, group := range []struct {
+		name, needs string
+		given       bool
+		clauses     []clause
+	}{
+		{"mark", "SetMark", c.SetMark != nil, markClauses},
+		{"transaction", "Begin", c.Begin != nil, transactionClauses},
+		{"restart", "Restart", c.Restart != nil, restartClauses},
+	} {
+		if group.given {
+			t.Run(group.name, func(t *testing.T) { s.check(t, group.clauses) })
+			continue
 		}
-		return
+		for _, k := range group.clauses {
+			t.Logf("not checked here, since this Config has no %s: %s", group.needs, k.name)
+		}
 	}
-	t.Run("mark", func(t *testing.T) { s.check(t, markClauses) })
+}
+
+func newSuite(t *testing.T, c Config) *suite {
+	t.Helper()
+	if c.Rounds == 0 {
+		c.Rounds = 200
+	}
+	if text := os.Getenv(roundsEnv); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			t.Fatalf("leasetest: %s=%q is no number above 0", roundsEnv, text)
+		}
+		c.Rounds = n
+	}
+	return &suite{Config: c, store: c.New(t), run: rand.Uint32()}
 }
 
 // suite is a run of the clauses against one store.

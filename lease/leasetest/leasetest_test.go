@@ -22,18 +22,30 @@ import (
 // process of its own, where it must fail.
 const brokenEnv = "LEASETEST_BROKEN_STORE"
 
+// forgets is the broken store that a restart empties.
+const forgets = "a restart forgets"
+
 func TestSuite(t *testing.T) {
 	wrap := func(w *witness) lease.Store { return w }
-	if name := os.Getenv(brokenEnv); name != "" {
+	name := os.Getenv(brokenEnv)
+	if name != "" {
 		wrap = brokenStores[name].store
 	}
 	var ahead atomic.Int64
 	clock := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	start := func() lease.Store {
+		return wrap(&witness{Store: memory.New(memory.Clock(clock)), claims: make(map[string]lease.Claim)})
+	}
 	leasetest.Run(t, leasetest.Config{
-		New: func(testing.TB) lease.Store {
-			return wrap(&witness{Store: memory.New(memory.Clock(clock)), claims: make(map[string]lease.Claim)})
+		New:   func(testing.TB) lease.Store { return start() },
+		Lapse: func(testing.TB, lease.Store, string) { ahead.Add(int64(2 * time.Hour)) },
+		// The store goes on; no server is there that could end.
+		Restart: func(_ testing.TB, s lease.Store) lease.Store {
+			if name == forgets {
+				return start()
+			}
+			return s
 		},
-		Lapse:  func(testing.TB, lease.Store, string) { ahead.Add(int64(2 * time.Hour)) },
 		Rounds: 40,
 	})
 }
@@ -331,6 +343,10 @@ var brokenStores = map[string]struct {
 				return state, err
 			}}
 		},
+	},
+	forgets: {
+		"restart/a restart keeps owners",
+		func(w *witness) lease.Store { return w },
 	},
 	"contexts are not heeded": {
 		"context/an operation under a context that has ended",

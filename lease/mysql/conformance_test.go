@@ -59,6 +59,14 @@ func conform(t *testing.T, admin, db *sql.DB, rounds int) {
 				t.Fatal(err)
 			}
 		},
+		Begin: func(t testing.TB, _ lease.Store) (in lease.Store, commit, rollback func() error) {
+			t.Helper()
+			tx, err := db.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return leasemysql.New(tx), tx.Commit, tx.Rollback
+		},
 		Rounds: rounds,
 	})
 }

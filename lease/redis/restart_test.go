@@ -7,6 +7,7 @@ import (
 	"github.com/sqlfence/sqlfence/guard"
 	"github.com/sqlfence/sqlfence/internal/testserver"
 	"github.com/sqlfence/sqlfence/lease"
+	"github.com/sqlfence/sqlfence/lease/leasetest"
 	leaseredis "github.com/sqlfence/sqlfence/lease/redis"
 )
 
@@ -56,4 +57,21 @@ func TestWhatSurvivesARestart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// kill -9, with the one setting that loses nothing.
+func TestConformanceAcrossRestarts(t *testing.T) {
+	server := testserver.PrivateRedis(t, "appendonly=yes", "appendfsync=always")
+	client := open(t, server.DSN)
+	leasetest.RunRestart(t, leasetest.Config{
+		New: func(testing.TB) lease.Store { return leaseredis.New(client) },
+		Lapse: func(t testing.TB, s lease.Store, resource string) {
+			lapse(t, client, s.(*leaseredis.Store), resource)
+		},
+		Restart: func(t testing.TB, s lease.Store) lease.Store {
+			server.Kill(t)
+			server.Start(t)
+			return s
+		},
+	})
 }

@@ -41,6 +41,14 @@ func TestConformance(t *testing.T) {
 						t.Fatal(err)
 					}
 				},
+				Begin: func(t testing.TB, _ lease.Store) (in lease.Store, commit, rollback func() error) {
+					t.Helper()
+					tx, err := db.BeginTx(t.Context(), nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return leasesqlite.New(tx), tx.Commit, tx.Rollback
+				},
 				Rounds: tt.rounds,
 			})
 		})
