@@ -37,6 +37,8 @@ type pool interface {
 // With a *sql.DB, once an error was returned the mark is not moved any more: what
 // was sent is withdrawn, for up to 5 s, of which a caller whose ctx has ended waits
 // for the first 0.4 s. Where it could not be withdrawn by then, the error says so.
+// With a *sql.Conn of MySQL or MariaDB the server rolls back what it goes on with after
+// ctx has ended, when it has waited its seconds.
 func (f *Fence) Advance(ctx context.Context, t Token) error { return f.advance(ctx, t, -1) }
 
 // AdvanceWithin is [Fence.Advance] that waits at most for wait, 0 or more, and until

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sqlfence/sqlfence/internal/bound"
 	"github.com/sqlfence/sqlfence/internal/withdrawal"
+	"github.com/sqlfence/sqlfence/sqlgen"
 )
 
 const (
@@ -33,13 +34,12 @@ const (
 // (See operation in lease/mysql.)
 func (f *Fence) advanceByProcedure(ctx context.Context, t Token, wait time.Duration) error {
 	b := bound.New(ctx, min(wait, mysqlMaxWait))
+	if conn, ok := f.q.(*sql.Conn); ok {
+		return f.advanceOnOne(ctx, conn, t, b)
+	}
 	p, ok := f.q.(pool)
-	if !ok {
-		err := f.raise(ctx, f.q, t, mysqlAdvance, b.Seconds())
-		if isMySQLBusy(err) {
-			return &BlockedError{Resource: t.Resource, Wait: b.Total, Err: err}
-		}
-		return err
+	if !ok { // a transaction: what is given up there is not committed
+		return f.advanceThere(ctx, f.q, t, b)
 	}
 	for try := 1; ; try++ {
 		conn, err := p.Conn(ctx)
@@ -52,6 +52,48 @@ func (f *Fence) advanceByProcedure(ctx context.Context, t Token, wait time.Durat
 			return err
 		}
 	}
+}
+
+// advanceThere is the one attempt where no other connection is at hand.
+func (f *Fence) advanceThere(ctx context.Context, q Querier, t Token, b bound.Bound) error {
+	err := f.raise(ctx, q, t, mysqlAdvance, b.Seconds())
+	if isMySQLBusy(err) {
+		return &BlockedError{Resource: t.Resource, Wait: b.Total, Err: err}
+	}
+	return err
+}
+
+// advanceOnOne is Advance on a connection without its pool, where nobody can end a
+// wait. The commit is sent from here and not the procedure's, so that the server rolls
+// back whatever it goes on with after the context has ended. In a transaction that is
+// open already, the commit is the caller's.
+func (f *Fence) advanceOnOne(ctx context.Context, conn *sql.Conn, t Token, b bound.Bound) error {
+	const noSavepoint = 1305
+	if _, err := conn.ExecContext(ctx, "SAVEPOINT sqlfence_advance"); err != nil {
+		return err
+	}
+	_, err := conn.ExecContext(ctx, "RELEASE SAVEPOINT sqlfence_advance")
+	if err != nil && ServerNumber(err) != noSavepoint {
+		return err
+	}
+	if err == nil {
+		// A savepoint is there without autocommit too. The procedure would commit a
+		// transaction in which nothing has been done yet.
+		var version int64
+		if err := conn.QueryRowContext(ctx, sqlgen.VersionSQL(sqlgen.MySQL)).Scan(&version); err != nil {
+			return f.explain(err, []Token{t})
+		}
+		return f.advanceThere(ctx, conn, t, b)
+	}
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := f.advanceThere(ctx, tx, t, b); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 func (f *Fence) advanceOn(ctx context.Context, p pool, conn *sql.Conn, t Token, b bound.Bound) error {

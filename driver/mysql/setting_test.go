@@ -2,6 +2,7 @@ package mysql_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"testing"
 
@@ -136,25 +137,66 @@ func TestG5SelectLimit(t *testing.T) {
 	})
 }
 
-// An Advance that was given up has no effect later.
+// An Advance that was given up has no effect later, on whatever it was asked: the server
+// does not notice that its client has gone, and would go on waiting.
 func TestG2AnAdvanceThatWasGivenUpHasNoEffect(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *drivertest.World) {
 		mark := guardMark(t, w)
-		writing := w.Begin(w.With(drivertest.Current), w.Fenced)
-		w.Must(writing, `UPDATE d SET v = v`)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
 		next := drivertest.Current
 		next.Epoch = mark + 1
-		go func() { ended <- guard.NewFence(w.Bare, sqlgen.MySQL).Advance(ctx, next) }()
-		waiting(t, w.Bare)
-		cancel()
-		w.Want("Advance", <-ended, context.Canceled)
-		w.Want("Commit", writing.Commit(), nil)
-		// Whoever still waited would come first.
-		w.Must(w.Bare, `UPDATE sqlfence_fences SET advanced = advanced`)
-		if got := guardMark(t, w); got != mark {
-			t.Errorf("the mark is %d, want %d", got, mark)
+		for name, on := range map[string]guard.Querier{
+			"a pool": w.Bare, "a connection": w.Conn(w.Bare), "a transaction": w.Begin(t.Context(), w.Bare),
+			"a pool behind the fence": w.Fenced, "a connection behind the fence": w.Conn(w.Fenced),
+		} {
+			writing := w.Begin(w.With(drivertest.Current), w.Fenced)
+			w.Must(writing, `UPDATE d SET v = v`)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- guard.NewFence(on, sqlgen.MySQL).Advance(ctx, next) }()
+			waiting(t, w.Bare)
+			cancel()
+			w.Want(name+": Advance", <-ended, context.Canceled)
+			w.Want(name+": Commit", writing.Commit(), nil)
+			// Whoever still waited would come first.
+			w.Must(w.Bare, `UPDATE sqlfence_fences SET advanced = advanced`)
+			if got := guardMark(t, w); got != mark {
+				t.Errorf("%s: the mark is %d, want %d", name, got, mark)
+			}
+		}
+	})
+}
+
+// On a connection, Advance has a transaction of its own, but takes part in one that
+// is open there.
+func TestAdvanceOnAConnection(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *drivertest.World) {
+		mark := guardMark(t, w)
+		next := drivertest.Current
+		for _, db := range []*sql.DB{w.Bare, w.Fenced} {
+			c := w.Conn(db)
+			f := guard.NewFence(c, sqlgen.MySQL)
+			mark++
+			next.Epoch = mark
+			w.Want("Advance", f.Advance(t.Context(), next), nil)
+			w.Must(c, `START TRANSACTION`)
+			w.Must(c, `UPDATE d SET v = 'undone'`)
+			next.Epoch = mark + 1
+			w.Want("Advance in a transaction", f.Advance(t.Context(), next), nil)
+			w.IsUntouched()
+			w.Must(c, `ROLLBACK`)
+			if got := guardMark(t, w); got != mark {
+				t.Errorf("the mark is %d, want %d", got, mark)
+			}
+			w.Must(c, `SET autocommit = 0`)
+			w.Want("Advance without autocommit", f.Advance(t.Context(), next), nil)
+			w.Must(c, `ROLLBACK`)
+			if got := guardMark(t, w); got != mark {
+				t.Errorf("without autocommit: the mark is %d, want %d", got, mark)
+			}
+			w.Must(c, `SET autocommit = 1`)
+			next.Epoch = 1
+			w.Want("an old token", f.Advance(t.Context(), next), guard.ErrFenced)
+			w.Want("Close", c.Close(), nil)
 		}
 	})
 }
