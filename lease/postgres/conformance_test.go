@@ -50,6 +50,7 @@ func TestConformanceInOtherSurroundings(t *testing.T) {
 }
 
 func conform(t *testing.T, db *sql.DB, rounds int) {
+	db.SetMaxIdleConns(10) // who races is not to spend its time on connecting
 	leasetest.Run(t, leasetest.Config{
 		New: func(testing.TB) lease.Store { return leasepg.New(db) },
 		Lapse: func(t testing.TB, _ lease.Store, resource string) {
