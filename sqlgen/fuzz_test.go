@@ -121,7 +121,7 @@ func fuzzPlan(t *testing.T, e Engine, text string) {
 	if p.Kind == KindUnknown && (p.Strategy != Refuse || p.Tables != nil) {
 		t.Fatalf("%v: %q is not understood, and yet %v on %v", e, text, p.Strategy, p.Tables)
 	}
-	if p.Writes() == (p.Strategy == Pass) {
+	if p.Writes() == (p.Strategy == Pass) && (p.Writes() || !changesTransaction(p.Kind)) {
 		t.Fatalf("%v: %q writes: %v, and is %v", e, text, p.Writes(), p.Strategy)
 	}
 	if p.Strategy == Refuse && (p.Reason == "" || p.Advice == "") {
@@ -226,6 +226,9 @@ func FuzzUnbalanced(f *testing.F) {
 			}
 			at := w.tokens[uint(place)%uint(len(w.tokens))].end
 			w.free()
+			if strings.HasSuffix(text[:at], "/*") {
+				continue // two operators to SQLite if nothing follows, and a comment if something does
+			}
 			for _, bracket := range []string{")", " ) OR ", "("} {
 				if p := Analyze(e, text[:at]+bracket+text[at:]); p.Strategy != Refuse {
 					t.Fatalf("%v: %q is %v", e, p.text, p.Strategy)

@@ -184,10 +184,11 @@ func (p *Plan) splice(n int, pieces *[]inserted) string {
 			b = p.rules.guard(append(b, ") WHERE "...), p, n)
 		case editLimit:
 			b = append(p.rules.guard(append(b, " LIMIT CASE WHEN "...), p, n), " THEN -1 ELSE 0 END"...)
+			b = p.apart(b, e.at)
 		case editLimitOpen:
 			b = append(p.rules.guard(append(b, " CASE WHEN "...), p, n), " THEN ("...)
 		case editLimitClose:
-			b = append(b, ") ELSE 0 END"...)
+			b = p.apart(append(b, ") ELSE 0 END"...), e.at)
 		case editHaving:
 			b = p.rules.guard(append(b, " HAVING "...), p, n)
 		case editValueOpen:
@@ -200,6 +201,14 @@ func (p *Plan) splice(n int, pieces *[]inserted) string {
 		}
 	}
 	return string(append(b, p.text[from:]...))
+}
+
+// apart appends a space if the text goes on with what would lengthen a word.
+func (p *Plan) apart(b []byte, at int32) []byte {
+	if int(at) < len(p.text) && isIdent(p.text[at]) {
+		return append(b, ' ')
+	}
+	return b
 }
 
 // appendHead appends the WITH members that hold the check (PostgreSQL).
