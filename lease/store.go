@@ -135,6 +135,18 @@ const (
 	ReentryExtend
 )
 
+func (r Reentry) String() string {
+	switch r {
+	case ReentryNewEpoch:
+		return "new"
+	case ReentryRefuse:
+		return "refuse"
+	case ReentryExtend:
+		return "extend"
+	}
+	return fmt.Sprintf("re-entry policy %d", uint8(r))
+}
+
 // Granted is the outcome of an Acquire.
 type Granted struct {
 	Token  guard.Token

@@ -31,9 +31,9 @@ var mayImport = map[string][]string{
 	"driver/internal/*":   {"guard", "sqlgen"},
 	"driver/*":            {"driver", "driver/internal/native", "guard", "sqlgen"},
 	"lease":               {"guard", "sqlgen"},
-	"lease/internal/*":    {},
+	"lease/internal/*":    {"lease", "guard"},
 	"lease/postgres/*":    {"lease/postgres"},
-	"lease/*":             {"lease", "lease/internal/listen", "internal/bound", "internal/door", "internal/withdrawal", "guard", "sqlgen"},
+	"lease/*":             {"lease", "lease/internal/answer", "lease/internal/connection", "lease/internal/grant", "lease/internal/listen", "internal/bound", "internal/door", "internal/withdrawal", "guard", "sqlgen"},
 	"internal/bound":      {},                 // between guard and lease
 	"internal/door":       {},                 // between driver, guard and lease on SQLite
 	"internal/withdrawal": {"internal/bound"}, // between guard and lease

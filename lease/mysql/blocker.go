@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sqlfence/sqlfence/lease"
+	"github.com/sqlfence/sqlfence/lease/internal/answer"
 )
 
 // waiting is an operation of this store that waits on the server.
@@ -54,7 +55,7 @@ func (s *Store) blockers(ctx context.Context, db string, id int64) ([]lease.Bloc
 		if err := rows.Scan(&pid, &account, &age, &trx); err != nil {
 			return err
 		}
-		b := lease.Blocker{PID: pid.Int64, Application: account.String, Age: microseconds(age.Int64)}
+		b := lease.Blocker{PID: pid.Int64, Application: account.String, Age: answer.Microseconds(age.Int64)}
 		if pid.Int64 == 0 {
 			b.Prepared = "XA transaction " + trx.String
 		}

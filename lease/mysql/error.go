@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"reflect"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/sqlfence/sqlfence/guard"
 	"github.com/sqlfence/sqlfence/lease"
+	"github.com/sqlfence/sqlfence/lease/internal/answer"
 )
 
 // The errors that matter here, by number: no server translates those.
@@ -30,9 +30,6 @@ const (
 	epochsExhausted = "SF004"
 	notFree         = "SF007"
 )
-
-// errBusy is the cause of a renewal that found its row locked.
-var errBusy = errors.New("sqlfence: the lease's row is locked by another transaction")
 
 // serverError returns number and SQLSTATE of the server's error in the chain of
 // err, 0 where the server has not answered. The error of go-sql-driver has fields
@@ -83,7 +80,7 @@ func explain(err error) error {
 		return fmt.Errorf("%w: %w", lease.ErrExhausted, err)
 	}
 	if errors.Is(err, errNoRow) {
-		return unexpected("the procedure", "no row")
+		return answer.Unexpected("the procedure", "no row")
 	}
 	if errors.Is(err, lease.ErrBlocked) {
 		return err
@@ -92,31 +89,4 @@ func explain(err error) error {
 		return known
 	}
 	return err
-}
-
-// loss returns the error of a renewal or release that was refused.
-func loss(op string, c lease.Claim, outcome string, holder sql.NullString, epoch, mark sql.NullInt64) error {
-	e := &lease.LossError{Op: op, Claim: c, Holder: holder.String, Epoch: epoch.Int64, HighWater: mark.Int64}
-	switch outcome {
-	case "not_owner":
-		e.Cause = lease.ErrNotOwner
-	case "lapsed":
-		e.Cause = lease.ErrLapsed
-	case "epoch_mismatch":
-		e.Cause = lease.ErrEpochMismatch
-	case "busy":
-		return fmt.Errorf("%w: %s of %q", errBusy, op, c.Token.Resource)
-	default:
-		return unexpected(op, outcome)
-	}
-	return e
-}
-
-// unexpected is the error of an answer that the schema of this version does not
-// give. It never counts as success.
-func unexpected(op, what string) error {
-	return &guard.SetupError{
-		Problem: fmt.Sprintf("unexpected answer of %s: %s", op, what),
-		Remedy:  "run guard.Migrate with this version of the module",
-	}
 }

@@ -5,11 +5,13 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
+	"github.com/sqlfence/sqlfence/internal/bound"
+	"github.com/sqlfence/sqlfence/internal/withdrawal"
 	"github.com/sqlfence/sqlfence/lease"
+	"github.com/sqlfence/sqlfence/lease/internal/connection"
 )
 
 // spareSeconds is what the server waits beyond the bound before it ends a wait by
@@ -29,7 +31,7 @@ const spareSeconds = 2
 type operation struct {
 	store    *Store
 	resource string
-	bound    bound
+	bound    bound.Bound
 	call     func(db string, seconds int64, own bool) string
 	scan     func(*sql.Rows) error
 
@@ -48,7 +50,7 @@ func (o *operation) run(ctx context.Context) error {
 		return o.store.retry(ctx, func() error { return o.attempt(ctx, db) })
 	}
 	o.begin()
-	err = query(ctx, o.store.q, o.call(db, o.bound.seconds(), false), o.scan)
+	err = query(ctx, o.store.q, o.call(db, o.bound.Seconds(), false), o.scan)
 	if isBusy(err) {
 		return o.blocked(nil, err)
 	}
@@ -65,7 +67,7 @@ func (o *operation) begin() {
 // dead before anything was sent is replaced, as database/sql does.
 func (o *operation) attempt(ctx context.Context, db string) error {
 	for try := 1; ; try++ {
-		conn, err := o.store.conn(ctx)
+		conn, err := connection.Of(ctx, o.store.pool)
 		if err != nil {
 			return err
 		}
@@ -84,11 +86,11 @@ func (o *operation) on(ctx context.Context, conn *sql.Conn, db string) error {
 	case err == nil, errors.Is(err, driver.ErrBadConn):
 		return err
 	case !isAnswer(err):
-		discard(conn) // a transaction may be open on it
+		connection.Discard(conn) // a transaction may be open on it
 		return o.undo(ctx, 0, err)
 	case !isBusy(err):
 		return err
-	case o.bound.left() == 0:
+	case o.bound.Left() == 0:
 		return o.blocked(nil, err)
 	}
 	return o.wait(ctx, conn, db)
@@ -106,10 +108,10 @@ func (o *operation) wait(ctx context.Context, conn *sql.Conn, db string) error {
 	// leave the server waiting.
 	calling, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	text := o.call(db, o.bound.seconds()+spareSeconds, true)
+	text := o.call(db, o.bound.Seconds()+spareSeconds, true)
 	done := make(chan error, 1)
 	go func() { done <- query(calling, conn, text, o.scan) }()
-	timer := time.NewTimer(o.bound.left())
+	timer := time.NewTimer(o.bound.Left())
 	defer timer.Stop()
 	spent := false
 	select {
@@ -120,7 +122,7 @@ func (o *operation) wait(ctx context.Context, conn *sql.Conn, db string) error {
 	case <-ctx.Done():
 	}
 
-	after, stop := context.WithTimeout(context.WithoutCancel(ctx), afterTime)
+	after, stop := context.WithTimeout(context.WithoutCancel(ctx), withdrawal.After)
 	defer stop()
 	var blockers []lease.Blocker
 	if spent {
@@ -136,7 +138,7 @@ func (o *operation) wait(ctx context.Context, conn *sql.Conn, db string) error {
 	if isAnswer(err) && !isBusy(err) || err == nil {
 		return o.waited(ctx, conn, id, err) // it had come to its end before
 	}
-	discard(conn)
+	connection.Discard(conn)
 	cause := ctx.Err()
 	if spent {
 		cause = o.blocked(blockers, err)
@@ -154,7 +156,7 @@ func (o *operation) waited(ctx context.Context, conn *sql.Conn, id int64, err er
 	case isAnswer(err):
 		return err
 	}
-	discard(conn)
+	connection.Discard(conn)
 	if errors.Is(err, driver.ErrBadConn) {
 		err = errors.New(err.Error()) // not to be tried again: it was sent
 	}
@@ -168,38 +170,17 @@ func (o *operation) undo(ctx context.Context, id int64, cause error) error {
 	if o.withdraw == nil {
 		return cause
 	}
-	done := make(chan error, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTime)
-		defer cancel()
-		for {
-			err := o.store.kill(ctx, id)
-			if err == nil {
-				err = o.withdraw(ctx)
-			}
-			// What took the answer away may be over in a moment.
-			if err == nil || !pause(ctx, 10*time.Millisecond) {
-				done <- err
-				return
-			}
+	return withdrawal.Run(ctx, cause, o.left, func(ctx context.Context) error {
+		if err := o.store.kill(ctx, id); err != nil {
+			return err
 		}
-	}()
-	left := make(chan struct{})
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(afterTime, func() { close(left) }) })()
-	select {
-	case err := <-done:
-		if err == nil {
-			return cause
-		}
-		return fmt.Errorf("%w; the request could not be withdrawn (%v): %s", cause, err, o.left)
-	case <-left:
-		return fmt.Errorf("%w; the request is still being withdrawn: %s", cause, o.left)
-	}
+		return o.withdraw(ctx)
+	}, nil)
 }
 
 // blocked is the error of a spent wait.
 func (o *operation) blocked(blockers []lease.Blocker, cause error) error {
-	return &lease.BlockedError{Resource: o.resource, Wait: o.bound.total, Blockers: blockers, Err: cause}
+	return &lease.BlockedError{Resource: o.resource, Wait: o.bound.Total, Blockers: blockers, Err: cause}
 }
 
 // kill ends what a connection of ours is doing on the server, if it is an operation

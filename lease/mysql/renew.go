@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sqlfence/sqlfence/internal/bound"
 	"github.com/sqlfence/sqlfence/lease"
+	"github.com/sqlfence/sqlfence/lease/internal/answer"
 )
 
 // maxBatch is how many leases one call renews. Their rows are locked until it is
@@ -55,8 +57,8 @@ func (s *Store) renewOn(ctx context.Context, on connector, claims []lease.Claim)
 	}
 	if len(claims) == 1 && len(valid) == 1 {
 		b := newBound(ctx, claims[0].TTL)
-		for length := time.Millisecond; errors.Is(renewed[0].Err, errBusy) && b.left() > 0; length = min(2*length, maxPause) {
-			if !pause(ctx, length) {
+		for length := time.Millisecond; errors.Is(renewed[0].Err, answer.ErrBusy) && b.Left() > 0; length = min(2*length, maxPause) {
+			if !bound.Pause(ctx, length) {
 				return nil, ctx.Err()
 			}
 			if err := s.renewBatch(ctx, on, db, claims, valid, renewed); err != nil {
@@ -80,19 +82,19 @@ func (s *Store) renewBatch(ctx context.Context, on connector, db string, claims 
 			c.Token.Epoch, c.Token.Grant, c.TTL.Microseconds())
 	}
 	list.WriteByte(']')
-	var answer string
+	var answers string
 	text := call(db, "renew", "'"+list.String()+"'", truth(s.pool != nil))
 	err := s.retry(ctx, func() error {
 		return on(ctx, func(q Querier) error {
-			return query(ctx, q, text, func(rows *sql.Rows) error { return rows.Scan(&answer) })
+			return query(ctx, q, text, func(rows *sql.Rows) error { return rows.Scan(&answers) })
 		})
 	})
 	if err != nil {
 		return err
 	}
-	lines := strings.Split(strings.TrimSuffix(answer, ";"), ";")
+	lines := strings.Split(strings.TrimSuffix(answers, ";"), ";")
 	if len(lines) != len(part) {
-		return unexpected("renew", strconv.Itoa(len(lines))+" answers")
+		return answer.Unexpected("renew", strconv.Itoa(len(lines))+" answers")
 	}
 	for i, position := range part {
 		if renewed[position], err = readRenewed(claims[position], lines[i]); err != nil {
@@ -106,7 +108,7 @@ func (s *Store) renewBatch(ctx context.Context, on connector, db string, claims 
 func readRenewed(c lease.Claim, line string) (lease.Renewed, error) {
 	fields := strings.Split(line, " ")
 	if len(fields) != 5 {
-		return lease.Renewed{}, unexpected("renew", line)
+		return lease.Renewed{}, answer.Unexpected("renew", line)
 	}
 	var numbers [5]sql.NullInt64
 	for _, i := range []int{1, 3, 4} {
@@ -115,7 +117,7 @@ func readRenewed(c lease.Claim, line string) (lease.Renewed, error) {
 		}
 		n, err := strconv.ParseInt(fields[i], 10, 64)
 		if err != nil {
-			return lease.Renewed{}, unexpected("renew", line)
+			return lease.Renewed{}, answer.Unexpected("renew", line)
 		}
 		numbers[i] = sql.NullInt64{Int64: n, Valid: true}
 	}
@@ -123,17 +125,17 @@ func readRenewed(c lease.Claim, line string) (lease.Renewed, error) {
 	if fields[2] != "-" {
 		b, err := hex.DecodeString(fields[2])
 		if err != nil {
-			return lease.Renewed{}, unexpected("renew", line)
+			return lease.Renewed{}, answer.Unexpected("renew", line)
 		}
 		holder = sql.NullString{String: string(b), Valid: true}
 	}
 	if fields[0] != "ok" {
-		return lease.Renewed{Err: loss("renew", c, fields[0], holder, numbers[3], numbers[4])}, nil
+		return lease.Renewed{Err: answer.Loss("renew", c, fields[0], holder, numbers[3], numbers[4])}, nil
 	}
 	if !numbers[1].Valid {
-		return lease.Renewed{}, unexpected("renew", line)
+		return lease.Renewed{}, answer.Unexpected("renew", line)
 	}
-	return lease.Renewed{Expiry: instant(numbers[1].Int64)}, nil
+	return lease.Renewed{Expiry: answer.Instant(numbers[1].Int64)}, nil
 }
 
 func sortByResource(positions []int, claims []lease.Claim) {

@@ -1,13 +1,9 @@
 package mysql
 
 import (
-	"database/sql"
 	"encoding/hex"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/sqlfence/sqlfence/lease"
 )
 
 // call is the text of a call of a procedure of the schema. The arguments stand in the
@@ -31,32 +27,3 @@ func truth(b bool) string {
 
 // quote quotes an identifier.
 func quote(s string) string { return "`" + strings.ReplaceAll(s, "`", "``") + "`" }
-
-func scanState(rows *sql.Rows, state *lease.State) error {
-	var status string
-	var owner sql.NullString
-	var expires, remaining sql.NullInt64
-	err := rows.Scan(&state.Resource, &status, &owner, &state.Epoch, &state.HighWater, &expires, &remaining)
-	if err != nil {
-		return err
-	}
-	state.Owner, state.Expiry, state.Remaining = owner.String, time.Time{}, microseconds(remaining.Int64)
-	if expires.Valid {
-		state.Expiry = instant(expires.Int64)
-	}
-	switch status {
-	case "free":
-		state.Status = lease.Free
-	case "held":
-		state.Status = lease.Held
-	case "lapsed":
-		state.Status = lease.Lapsed
-	default:
-		return unexpected("inspect", status)
-	}
-	return nil
-}
-
-func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
-
-func microseconds(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

@@ -29,30 +29,20 @@ package mysql
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
-	"database/sql/driver"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/internal/bound"
 	"github.com/sqlfence/sqlfence/lease"
+	"github.com/sqlfence/sqlfence/lease/internal/answer"
+	"github.com/sqlfence/sqlfence/lease/internal/grant"
 )
 
 const (
-	// A tenth of the time until the caller's deadline, within these bounds, is
-	// kept back from a wait, so that its outcome is known before the deadline.
-	minAnswerTime = 50 * time.Millisecond
-	maxAnswerTime = 500 * time.Millisecond
-	// afterTime bounds what is done after the caller's context has ended, or
-	// after a wait was spent: ending it on the server, naming who blocked it.
-	afterTime = 400 * time.Millisecond
-	// withdrawTime bounds the withdrawing of a request.
-	withdrawTime = 5 * time.Second
 	// maxWait is the largest bound of a wait.
 	maxWait = 1_000_000 * time.Second
 	// maxPause is the longest pause between two attempts of an operation that
@@ -131,7 +121,7 @@ func (s *Store) Acquire(ctx context.Context, req lease.AcquireRequest) (lease.Gr
 		return lease.Granted{}, err
 	}
 	var outcome string
-	var epoch, grant, expires, remaining sql.NullInt64
+	var epoch, grantID, expires, remaining sql.NullInt64
 	var holder sql.NullString
 	var request int64
 	op := &operation{
@@ -141,12 +131,12 @@ func (s *Store) Acquire(ctx context.Context, req lease.AcquireRequest) (lease.Gr
 				number(int64(req.Reentry)), number(request), number(req.MinEpoch), truth(own))
 		},
 		scan: func(rows *sql.Rows) error {
-			return rows.Scan(&outcome, &epoch, &grant, &expires, &holder, &remaining)
+			return rows.Scan(&outcome, &epoch, &grantID, &expires, &holder, &remaining)
 		},
 	}
 	// Another number for each attempt: one that the server ended counts as
 	// abandoned.
-	op.before = func() { request = newGrant() }
+	op.before = func() { request = grant.New() }
 	op.withdraw = func(ctx context.Context) error { return s.abandon(ctx, req.Resource, request) }
 	op.left = fmt.Sprintf("%q may be held by %q for up to %v", req.Resource, req.Owner, req.TTL)
 	if err := op.run(ctx); err != nil {
@@ -154,23 +144,23 @@ func (s *Store) Acquire(ctx context.Context, req lease.AcquireRequest) (lease.Gr
 	}
 	switch outcome {
 	case "ok":
-		token := guard.Token{Resource: req.Resource, Epoch: epoch.Int64, Grant: grant.Int64}
+		token := guard.Token{Resource: req.Resource, Epoch: epoch.Int64, Grant: grantID.Int64}
 		if err := token.Validate(); err != nil {
-			return lease.Granted{}, unexpected("acquire", err.Error())
+			return lease.Granted{}, answer.Unexpected("acquire", err.Error())
 		}
-		return lease.Granted{Token: token, Expiry: instant(expires.Int64), TTL: microseconds(remaining.Int64)}, nil
+		return lease.Granted{Token: token, Expiry: answer.Instant(expires.Int64), TTL: answer.Microseconds(remaining.Int64)}, nil
 	case "held":
 		return lease.Granted{}, &lease.HeldError{
-			Resource: req.Resource, Holder: holder.String, Remaining: microseconds(remaining.Int64),
+			Resource: req.Resource, Holder: holder.String, Remaining: answer.Microseconds(remaining.Int64),
 		}
 	}
-	return lease.Granted{}, unexpected("acquire", outcome)
+	return lease.Granted{}, answer.Unexpected("acquire", outcome)
 }
 
 // abandon makes sure that a request to acquire does not take effect any more.
 func (s *Store) abandon(ctx context.Context, resource string, request int64) error {
 	return s.query(ctx, func(db string) string {
-		return call(db, "abandon", name(resource), number(request), number(newGrant()), number(1))
+		return call(db, "abandon", name(resource), number(request), number(grant.New()), number(1))
 	}, func(rows *sql.Rows) error { return rows.Scan(new(string)) })
 }
 
@@ -190,7 +180,7 @@ func (s *Store) Release(ctx context.Context, claim lease.Claim, wait time.Durati
 		store: s, resource: claim.Token.Resource, bound: newBound(ctx, wait),
 		call: func(db string, wait int64, own bool) string {
 			return call(db, "release", name(claim.Token.Resource), name(claim.Owner), number(claim.Token.Epoch), number(claim.Token.Grant),
-				number(wait), number(newGrant()), truth(own))
+				number(wait), number(grant.New()), truth(own))
 		},
 		scan: func(rows *sql.Rows) error { return rows.Scan(&outcome, &holder, &epoch, &mark) },
 	}
@@ -200,7 +190,7 @@ func (s *Store) Release(ctx context.Context, claim lease.Claim, wait time.Durati
 	if outcome == "ok" {
 		return nil
 	}
-	return loss("release", claim, outcome, holder, epoch, mark)
+	return answer.Loss("release", claim, outcome, holder, epoch, mark)
 }
 
 // Inspect implements [lease.Store].
@@ -210,7 +200,7 @@ func (s *Store) Inspect(ctx context.Context, resource string) (lease.State, erro
 	}
 	var state lease.State
 	err := s.query(ctx, func(db string) string { return call(db, "inspect", name(resource)) },
-		func(rows *sql.Rows) error { return scanState(rows, &state) })
+		func(rows *sql.Rows) error { return answer.ScanState(rows, &state) })
 	return state, explain(err)
 }
 
@@ -226,7 +216,7 @@ func (s *Store) InspectPrefix(ctx context.Context, prefix, after string, limit i
 		return call(db, "inspect_prefix", name(prefix), name(after), number(int64(limit)))
 	}, func(rows *sql.Rows) error {
 		var state lease.State
-		err := scanState(rows, &state)
+		err := answer.ScanState(rows, &state)
 		states = append(states, state)
 		return err
 	})
@@ -322,58 +312,13 @@ func (s *Store) retry(ctx context.Context, op func() error) error {
 			return err
 		}
 		err := op()
-		if err == nil || s.pool == nil || !isNumber(err, deadlock, checkRead) || !pause(ctx, length) {
+		if err == nil || s.pool == nil || !isNumber(err, deadlock, checkRead) || !bound.Pause(ctx, length) {
 			return err
 		}
 	}
 }
 
-// pause waits for half of length or more, and reports false if ctx ended.
-func pause(ctx context.Context, length time.Duration) bool {
-	timer := time.NewTimer(length/2 + mathrand.N(length/2))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// bound is the time by which the server's waiting ends.
-type bound struct {
-	total time.Duration
-	start time.Time
-}
-
-// newBound returns wait from now, cut to what ctx's deadline leaves.
-func newBound(ctx context.Context, wait time.Duration) bound {
-	now := time.Now()
-	if deadline, ok := ctx.Deadline(); ok {
-		left := deadline.Sub(now)
-		answer := min(max(left/10, minAnswerTime), maxAnswerTime)
-		wait = min(wait, max(left-answer, 0))
-	}
-	return bound{total: min(wait, maxWait), start: now}
-}
-
-func (b bound) left() time.Duration { return max(b.total-time.Since(b.start), 0) }
-
-// seconds is what is left of the bound as the server counts, rounded up.
-func (b bound) seconds() int64 { return int64((b.left() + time.Second - 1) / time.Second) }
-
-// discard closes the connection instead of giving it back to the pool.
-func discard(conn *sql.Conn) {
-	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
-}
-
-// newGrant returns a random number other than 0.
-func newGrant() int64 {
-	var b [8]byte
-	for {
-		rand.Read(b[:]) // never fails
-		if n := int64(binary.NativeEndian.Uint64(b[:])); n != 0 {
-			return n
-		}
-	}
+// newBound returns wait as the server takes it, cut to what ctx's deadline leaves.
+func newBound(ctx context.Context, wait time.Duration) bound.Bound {
+	return bound.New(ctx, min(wait, maxWait))
 }

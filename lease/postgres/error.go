@@ -1,8 +1,6 @@
 package postgres
 
 import (
-	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,9 +19,6 @@ const (
 	insufficientPrivilege = "42501"
 	epochsExhausted       = "SF004"
 )
-
-// errBusy is the cause of a renewal that found its row locked.
-var errBusy = errors.New("sqlfence: the lease's row is locked by another transaction")
 
 func isState(err error, states ...string) bool {
 	s := guard.SQLState(err)
@@ -59,31 +54,4 @@ func explain(err error) error {
 		return known
 	}
 	return err
-}
-
-// loss returns the error of a renewal or release that was refused.
-func loss(op string, c lease.Claim, outcome string, holder sql.NullString, epoch, mark sql.NullInt64) error {
-	e := &lease.LossError{Op: op, Claim: c, Holder: holder.String, Epoch: epoch.Int64, HighWater: mark.Int64}
-	switch outcome {
-	case "not_owner":
-		e.Cause = lease.ErrNotOwner
-	case "lapsed":
-		e.Cause = lease.ErrLapsed
-	case "epoch_mismatch":
-		e.Cause = lease.ErrEpochMismatch
-	case "busy":
-		return fmt.Errorf("%w: %s of %q", errBusy, op, c.Token.Resource)
-	default:
-		return unexpected(op, outcome)
-	}
-	return e
-}
-
-// unexpected is the error of an answer that the schema of this version does not
-// give. It never counts as success.
-func unexpected(op, what string) error {
-	return &guard.SetupError{
-		Problem: fmt.Sprintf("unexpected answer of %s: %s", op, what),
-		Remedy:  "run guard.Migrate with this version of the module",
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sqlfence/sqlfence/lease"
+	"github.com/sqlfence/sqlfence/lease/internal/answer"
 )
 
 var _ lease.Evicter = (*Store)(nil)
@@ -26,7 +27,7 @@ func (s *Store) Evict(ctx context.Context, resource, owner string, grace time.Du
 			var application sql.NullString
 			var age sql.NullInt64
 			err := rows.Scan(&b.PID, &application, &age)
-			b.Application, b.Age = application.String, microseconds(age.Int64)
+			b.Application, b.Age = application.String, answer.Microseconds(age.Int64)
 			ended = append(ended, b)
 			return err
 		}, resource, owner, grace.Microseconds())

@@ -3,12 +3,9 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
-	"errors"
-	"fmt"
-	"sync"
 
 	"github.com/sqlfence/sqlfence/lease"
+	"github.com/sqlfence/sqlfence/lease/internal/connection"
 )
 
 var _ lease.Reserver = (*Store)(nil)
@@ -17,71 +14,23 @@ var _ lease.Reserver = (*Store)(nil)
 // connection of the pool is kept for their renewals, if the pool's number of
 // connections is bounded and above one.
 func (s *Store) Reserve(ctx context.Context) lease.Reserve {
-	limited, ok := s.q.(interface{ Stats() sql.DBStats })
-	if !ok || s.pool == nil || limited.Stats().MaxOpenConnections < 2 {
+	if s.pool == nil {
 		return nil
 	}
-	r := &reserve{store: s}
-	// Without one, the first renewal tries again.
-	r.conn, _ = s.pool.Conn(ctx)
-	return r
+	if kept := connection.Keep(ctx, s.pool, isAnswer); kept != nil {
+		return &reserve{kept, s}
+	}
+	return nil
 }
 
 // reserve is a connection for renewals.
 type reserve struct {
+	*connection.Kept
 	store *Store
-	mu    sync.Mutex
-	conn  *sql.Conn // nil: lost
 }
 
 func (r *reserve) Renew(ctx context.Context, claims []lease.Claim) ([]lease.Renewed, error) {
 	return r.store.renew(ctx, claims, func(op func(Querier) error) error {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		for attempt := 1; ; attempt++ {
-			if r.conn == nil {
-				conn, err := r.store.conn(ctx)
-				if err != nil {
-					return err
-				}
-				r.conn = conn
-			}
-			err := op(r.conn)
-			// Its connection may have died while nobody used it.
-			if errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || err != nil && !isAnswer(err) {
-				r.conn.Close() // nothing to report: it is gone
-				r.conn = nil
-			}
-			if attempt == 2 || !errors.Is(err, driver.ErrBadConn) && !errors.Is(err, sql.ErrConnDone) {
-				return err
-			}
-		}
+		return r.Do(ctx, func(conn *sql.Conn) error { return op(conn) })
 	})
-}
-
-func (r *reserve) Close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.conn != nil {
-		r.conn.Close() // back to the pool
-		r.conn = nil
-	}
-}
-
-// conn returns a connection of the pool. Waiting for one in vain looks like a
-// server that does not answer, and is cured elsewhere.
-func (s *Store) conn(ctx context.Context) (*sql.Conn, error) {
-	conn, err := s.pool.Conn(ctx)
-	if err == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
-		return conn, err
-	}
-	limited, ok := s.q.(interface{ Stats() sql.DBStats })
-	if !ok {
-		return nil, err
-	}
-	if stats := limited.Stats(); stats.MaxOpenConnections > 0 && stats.InUse >= stats.MaxOpenConnections {
-		return nil, fmt.Errorf("%w: no connection of the pool became free, all %d are in use (SetMaxOpenConns): give the lease store a pool of its own",
-			err, stats.InUse)
-	}
-	return nil, err
 }

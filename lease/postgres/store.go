@@ -25,33 +25,25 @@ package postgres
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"database/sql/driver"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/internal/bound"
+	"github.com/sqlfence/sqlfence/internal/withdrawal"
 	"github.com/sqlfence/sqlfence/lease"
+	"github.com/sqlfence/sqlfence/lease/internal/answer"
+	"github.com/sqlfence/sqlfence/lease/internal/connection"
+	"github.com/sqlfence/sqlfence/lease/internal/grant"
 	"github.com/sqlfence/sqlfence/lease/internal/listen"
 )
 
 const (
-	// A tenth of the time until the caller's deadline, within these bounds, is
-	// kept back when the server is told how long to wait, so that its answer
-	// arrives before the deadline.
-	minAnswerTime = 50 * time.Millisecond
-	maxAnswerTime = 500 * time.Millisecond
-	// afterTime bounds what is done after the caller's context has ended, or
-	// after a wait was spent: withdrawing a request, naming who blocked it.
-	afterTime = 400 * time.Millisecond
-	// withdrawTime bounds the withdrawing of a request.
-	withdrawTime = 5 * time.Second
 	// maxWait is the largest lock_timeout of the server, which is 31 bits of
 	// milliseconds.
 	maxWait = (1<<31 - 1) * time.Millisecond
@@ -133,24 +125,24 @@ func (s *Store) Acquire(ctx context.Context, req lease.AcquireRequest) (lease.Gr
 	}
 	var request sql.NullInt64
 	if s.pool != nil {
-		request = sql.NullInt64{Int64: newGrant(), Valid: true}
+		request = sql.NullInt64{Int64: grant.New(), Valid: true}
 	}
 	var outcome string
-	var epoch, grant, expires, remaining sql.NullInt64
+	var epoch, grantID, expires, remaining sql.NullInt64
 	var holder sql.NullString
-	bound := newBound(ctx, req.Wait)
+	b := newBound(ctx, req.Wait)
 	var sent bool
 	err := s.retry(ctx, func() error {
 		return s.onConn(ctx, &sent, func(q Querier) error {
 			return query(ctx, q, acquireSQL, func(rows *sql.Rows) error {
-				return rows.Scan(&outcome, &epoch, &grant, &expires, &holder, &remaining)
-			}, req.Resource, req.Owner, req.TTL.Microseconds(), bound.left(), reentryText(req.Reentry), request, req.MinEpoch)
+				return rows.Scan(&outcome, &epoch, &grantID, &expires, &holder, &remaining)
+			}, req.Resource, req.Owner, req.TTL.Microseconds(), b.Microseconds(), req.Reentry.String(), request, req.MinEpoch)
 		})
 	})
 	switch {
 	case err == nil:
 	case isSpent(err):
-		return lease.Granted{}, s.blocked(ctx, req.Resource, bound.total, err)
+		return lease.Granted{}, s.blocked(ctx, req.Resource, b.Total, err)
 	case sent && s.pool != nil && !isAnswer(err):
 		return lease.Granted{}, s.withdraw(ctx, req, request.Int64, err)
 	default:
@@ -159,55 +151,31 @@ func (s *Store) Acquire(ctx context.Context, req lease.AcquireRequest) (lease.Gr
 	switch outcome {
 	case "ok":
 		return lease.Granted{
-			Token:  guard.Token{Resource: req.Resource, Epoch: epoch.Int64, Grant: grant.Int64},
-			Expiry: instant(expires.Int64),
-			TTL:    microseconds(remaining.Int64),
+			Token:  guard.Token{Resource: req.Resource, Epoch: epoch.Int64, Grant: grantID.Int64},
+			Expiry: answer.Instant(expires.Int64),
+			TTL:    answer.Microseconds(remaining.Int64),
 		}, nil
 	case "held":
 		return lease.Granted{}, &lease.HeldError{
-			Resource: req.Resource, Holder: holder.String, Remaining: microseconds(remaining.Int64),
+			Resource: req.Resource, Holder: holder.String, Remaining: answer.Microseconds(remaining.Int64),
 		}
 	}
-	return lease.Granted{}, unexpected("acquire", outcome)
+	return lease.Granted{}, answer.Unexpected("acquire", outcome)
 }
 
 // withdraw makes sure that a request to acquire, whose answer was lost, is not
 // granted and will not be. It returns cause, with what is left open if that
 // could not be made sure of until shortly after ctx has ended.
 func (s *Store) withdraw(ctx context.Context, req lease.AcquireRequest, request int64, cause error) error {
-	done := make(chan error, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTime)
-		defer cancel()
-		for {
-			err := s.abandon(ctx, req.Resource, request)
-			// What took the answer away may be over in a moment.
-			if err == nil || isAnswer(err) || !pause(ctx, 10*time.Millisecond) {
-				done <- err
-				return
-			}
-		}
-	}()
-	left := make(chan struct{})
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(afterTime, func() { close(left) }) })()
-	select {
-	case err := <-done:
-		if err == nil {
-			return cause
-		}
-		return fmt.Errorf("%w; the request could not be withdrawn (%v): %q may be held by %q for up to %v",
-			cause, err, req.Resource, req.Owner, req.TTL)
-	case <-left:
-		return fmt.Errorf("%w; the request is still being withdrawn: %q may be held by %q for up to %v",
-			cause, req.Resource, req.Owner, req.TTL)
-	}
+	left := fmt.Sprintf("%q may be held by %q for up to %v", req.Resource, req.Owner, req.TTL)
+	return withdrawal.Run(ctx, cause, left, func(ctx context.Context) error { return s.abandon(ctx, req.Resource, request) }, isAnswer)
 }
 
 func (s *Store) abandon(ctx context.Context, resource string, request int64) error {
 	return s.retry(ctx, func() error {
 		return query(ctx, s.q, abandonSQL, func(rows *sql.Rows) error {
 			return rows.Scan(new(string))
-		}, resource, request, newBound(ctx, withdrawTime).left())
+		}, resource, request, newBound(ctx, withdrawal.Time).Microseconds())
 	})
 }
 
@@ -226,7 +194,7 @@ func (s *Store) renew(ctx context.Context, claims []lease.Claim, on func(op func
 	renewed := make([]lease.Renewed, len(claims))
 	valid := make([]int, 0, len(claims)) // positions in claims
 	for i, c := range claims {
-		if renewed[i].Err = validateClaim(c); renewed[i].Err == nil {
+		if renewed[i].Err = c.Validate(); renewed[i].Err == nil {
 			renewed[i].Err = lease.ValidateTTL(c.TTL)
 		}
 		if renewed[i].Err == nil {
@@ -246,14 +214,14 @@ func (s *Store) renew(ctx context.Context, claims []lease.Claim, on func(op func
 			return err
 		}
 		if position < 1 || position > len(valid) {
-			return unexpected("renew", "position "+strconv.Itoa(position))
+			return answer.Unexpected("renew", "position "+strconv.Itoa(position))
 		}
 		seen++
 		i := valid[position-1]
 		if outcome == "ok" {
-			renewed[i] = lease.Renewed{Expiry: instant(expires.Int64)}
+			renewed[i] = lease.Renewed{Expiry: answer.Instant(expires.Int64)}
 		} else {
-			renewed[i] = lease.Renewed{Err: loss("renew", claims[i], outcome, holder, epoch, mark)}
+			renewed[i] = lease.Renewed{Err: answer.Loss("renew", claims[i], outcome, holder, epoch, mark)}
 		}
 		return nil
 	}
@@ -263,7 +231,7 @@ func (s *Store) renew(ctx context.Context, claims []lease.Claim, on func(op func
 			if len(claims) == 1 {
 				c := claims[0]
 				return query(ctx, q, renewSQL, scan, c.Token.Resource, c.Owner, c.Token.Epoch, c.Token.Grant,
-					c.TTL.Microseconds(), newBound(ctx, c.TTL).left())
+					c.TTL.Microseconds(), newBound(ctx, c.TTL).Microseconds())
 			}
 			b := newBatch(claims, valid)
 			return query(ctx, q, renewBatchSQL, scan, b.resources, b.owners, b.epochs, b.grants, b.ttls)
@@ -273,7 +241,7 @@ func (s *Store) renew(ctx context.Context, claims []lease.Claim, on func(op func
 		return nil, explain(err)
 	}
 	if seen != len(valid) {
-		return nil, unexpected("renew", strconv.Itoa(seen)+" rows")
+		return nil, answer.Unexpected("renew", strconv.Itoa(seen)+" rows")
 	}
 	return renewed, nil
 }
@@ -281,7 +249,7 @@ func (s *Store) renew(ctx context.Context, claims []lease.Claim, on func(op func
 // Release implements [lease.Store]. The wait also ends shortly before ctx's
 // deadline.
 func (s *Store) Release(ctx context.Context, claim lease.Claim, wait time.Duration) error {
-	if err := validateClaim(claim); err != nil {
+	if err := claim.Validate(); err != nil {
 		return err
 	}
 	if wait < 0 {
@@ -290,23 +258,23 @@ func (s *Store) Release(ctx context.Context, claim lease.Claim, wait time.Durati
 	var outcome string
 	var holder sql.NullString
 	var epoch, mark sql.NullInt64
-	bound := newBound(ctx, wait)
+	b := newBound(ctx, wait)
 	err := s.retry(ctx, func() error {
 		return query(ctx, s.q, releaseSQL, func(rows *sql.Rows) error {
 			return rows.Scan(&outcome, &holder, &epoch, &mark)
-		}, claim.Token.Resource, claim.Owner, claim.Token.Epoch, claim.Token.Grant, bound.left())
+		}, claim.Token.Resource, claim.Owner, claim.Token.Epoch, claim.Token.Grant, b.Microseconds())
 	})
 	switch {
 	case err == nil:
 	case isSpent(err):
-		return s.blocked(ctx, claim.Token.Resource, bound.total, err)
+		return s.blocked(ctx, claim.Token.Resource, b.Total, err)
 	default:
 		return explain(err)
 	}
 	if outcome == "ok" {
 		return nil
 	}
-	return loss("release", claim, outcome, holder, epoch, mark)
+	return answer.Loss("release", claim, outcome, holder, epoch, mark)
 }
 
 // Inspect implements [lease.Store].
@@ -316,7 +284,7 @@ func (s *Store) Inspect(ctx context.Context, resource string) (lease.State, erro
 	}
 	var state lease.State
 	err := s.retry(ctx, func() error {
-		return query(ctx, s.q, inspectSQL, func(rows *sql.Rows) error { return scanState(rows, &state) }, resource)
+		return query(ctx, s.q, inspectSQL, func(rows *sql.Rows) error { return answer.ScanState(rows, &state) }, resource)
 	})
 	return state, explain(err)
 }
@@ -330,7 +298,7 @@ func (s *Store) InspectPrefix(ctx context.Context, prefix, after string, limit i
 		states = nil
 		return query(ctx, s.q, inspectPrefixSQL, func(rows *sql.Rows) error {
 			var state lease.State
-			err := scanState(rows, &state)
+			err := answer.ScanState(rows, &state)
 			states = append(states, state)
 			return err
 		}, prefix, after, limit)
@@ -375,7 +343,7 @@ func query(ctx context.Context, q Querier, text string, scan func(*sql.Rows) err
 		return err
 	}
 	if !found && text != inspectPrefixSQL && text != evictSQL {
-		return unexpected(text, "no row")
+		return answer.Unexpected(text, "no row")
 	}
 	return rows.Close()
 }
@@ -389,7 +357,7 @@ func (s *Store) onConn(ctx context.Context, sent *bool, op func(Querier) error) 
 		return op(s.q)
 	}
 	for attempt := 1; ; attempt++ {
-		conn, err := s.conn(ctx)
+		conn, err := connection.Of(ctx, s.pool)
 		if err != nil {
 			return err
 		}
@@ -426,21 +394,9 @@ func (s *Store) retry(ctx context.Context, op func() error) error {
 			return err
 		}
 		first = err
-		if !pause(ctx, length) {
+		if !bound.Pause(ctx, length) {
 			return err
 		}
-	}
-}
-
-// pause waits for half of length or more, and reports false if ctx ended.
-func pause(ctx context.Context, length time.Duration) bool {
-	timer := time.NewTimer(length/2 + mathrand.N(length/2))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -451,7 +407,7 @@ func (s *Store) blocked(ctx context.Context, resource string, wait time.Duration
 	if s.joined {
 		return blocked
 	}
-	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTime)
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawal.After)
 	defer cancel()
 	rows, err := s.q.QueryContext(guard.Without(after), blockersSQL, resource)
 	if err != nil {
@@ -465,37 +421,15 @@ func (s *Store) blocked(ctx context.Context, resource string, wait time.Duration
 			break
 		}
 		blocked.Blockers = append(blocked.Blockers, lease.Blocker{
-			PID: pid.Int64, Application: application.String, Age: microseconds(age.Int64), Prepared: prepared.String,
+			PID: pid.Int64, Application: application.String, Age: answer.Microseconds(age.Int64), Prepared: prepared.String,
 		})
 	}
 	return blocked
 }
 
-// bound is the time by which the server's waiting ends.
-type bound struct {
-	total time.Duration
-	start time.Time
-}
-
-// newBound returns wait from now, cut to what ctx's deadline leaves.
-func newBound(ctx context.Context, wait time.Duration) bound {
-	now := time.Now()
-	if deadline, ok := ctx.Deadline(); ok {
-		left := deadline.Sub(now)
-		answer := min(max(left/10, minAnswerTime), maxAnswerTime)
-		wait = min(wait, max(left-answer, 0))
-	}
-	return bound{total: min(wait, maxWait), start: now}
-}
-
-// left returns what is left of the bound, in microseconds, rounded up: 0 means
-// that the server does not wait at all.
-func (b bound) left() int64 {
-	left := b.total - time.Since(b.start)
-	if b.total <= 0 || left <= 0 {
-		return 0
-	}
-	return int64((left + time.Microsecond - 1) / time.Microsecond)
+// newBound returns wait as the server takes it, cut to what ctx's deadline leaves.
+func newBound(ctx context.Context, wait time.Duration) bound.Bound {
+	return bound.New(ctx, min(wait, maxWait))
 }
 
 // batch is what a renewal of many leases sends: arrays in the server's text
@@ -549,61 +483,3 @@ func (a *array) String() string {
 	}
 	return a.b.String() + "}"
 }
-
-func validateClaim(c lease.Claim) error {
-	if err := c.Token.Validate(); err != nil {
-		return err
-	}
-	return guard.ValidateOwner(c.Owner)
-}
-
-// newGrant returns a random number other than 0.
-func newGrant() int64 {
-	var b [8]byte
-	for {
-		rand.Read(b[:]) // never fails
-		if n := int64(binary.NativeEndian.Uint64(b[:])); n != 0 {
-			return n
-		}
-	}
-}
-
-func reentryText(r lease.Reentry) string {
-	switch r {
-	case lease.ReentryRefuse:
-		return "refuse"
-	case lease.ReentryExtend:
-		return "extend"
-	default:
-		return "new"
-	}
-}
-
-func scanState(rows *sql.Rows, state *lease.State) error {
-	var status string
-	var owner sql.NullString
-	var expires, remaining sql.NullInt64
-	err := rows.Scan(&state.Resource, &status, &owner, &state.Epoch, &state.HighWater, &expires, &remaining)
-	if err != nil {
-		return err
-	}
-	state.Owner, state.Expiry, state.Remaining = owner.String, time.Time{}, microseconds(remaining.Int64)
-	if expires.Valid {
-		state.Expiry = instant(expires.Int64)
-	}
-	switch status {
-	case "free":
-		state.Status = lease.Free
-	case "held":
-		state.Status = lease.Held
-	case "lapsed":
-		state.Status = lease.Lapsed
-	default:
-		return unexpected("inspect", status)
-	}
-	return nil
-}
-
-func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
-
-func microseconds(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

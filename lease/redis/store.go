@@ -28,7 +28,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
@@ -37,7 +36,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/internal/withdrawal"
 	"github.com/sqlfence/sqlfence/lease"
+	"github.com/sqlfence/sqlfence/lease/internal/grant"
 	"github.com/sqlfence/sqlfence/lease/internal/listen"
 )
 
@@ -45,10 +46,6 @@ const (
 	// maxBatch is how many leases one script renews: some milliseconds, in
 	// which the server does nothing else.
 	maxBatch = 1000
-	// withdrawTime bounds the withdrawing of a request, of which an Acquire
-	// whose context has ended waits for the first afterTime.
-	withdrawTime = 5 * time.Second
-	afterTime    = 400 * time.Millisecond
 )
 
 // Store is a [lease.Store] on Redis, and a fence of its own. It is safe for
@@ -117,9 +114,9 @@ func (s *Store) Acquire(ctx context.Context, req lease.AcquireRequest) (lease.Gr
 	if err := req.Validate(); err != nil {
 		return lease.Granted{}, err
 	}
-	request := newGrant()
+	request := grant.New()
 	answer, err := s.run(ctx, acquireScript, []string{s.Key(req.Resource), s.abandonedKey(req.Resource, request)},
-		req.Owner, req.TTL.Microseconds(), reentryText(req.Reentry), request, max(req.MinEpoch-1, 0))
+		req.Owner, req.TTL.Microseconds(), req.Reentry.String(), request, max(req.MinEpoch-1, 0))
 	if err != nil {
 		if !wasSent(err) {
 			return lease.Granted{}, err
@@ -147,32 +144,12 @@ func (s *Store) Acquire(ctx context.Context, req lease.AcquireRequest) (lease.Gr
 // will not be. It returns cause, with what is left open if that could not be
 // made sure of.
 func (s *Store) withdraw(ctx context.Context, req lease.AcquireRequest, request int64, cause error) error {
-	done := make(chan error, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTime)
-		defer cancel()
-		for {
-			_, err := s.run(ctx, abandonScript, []string{s.Key(req.Resource), s.abandonedKey(req.Resource, request)},
-				request, newGrant(), s.channel(), req.Resource)
-			if err == nil || !pause(ctx, 10*time.Millisecond) {
-				done <- err
-				return
-			}
-		}
-	}()
-	left := make(chan struct{})
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(afterTime, func() { close(left) }) })()
-	select {
-	case err := <-done:
-		if err == nil {
-			return cause
-		}
-		return fmt.Errorf("%w; the request could not be withdrawn (%v): %q may be held by %q for up to %v",
-			cause, err, req.Resource, req.Owner, req.TTL)
-	case <-left:
-		return fmt.Errorf("%w; the request is still being withdrawn: %q may be held by %q for up to %v",
-			cause, req.Resource, req.Owner, req.TTL)
-	}
+	left := fmt.Sprintf("%q may be held by %q for up to %v", req.Resource, req.Owner, req.TTL)
+	return withdrawal.Run(ctx, cause, left, func(ctx context.Context) error {
+		_, err := s.run(ctx, abandonScript, []string{s.Key(req.Resource), s.abandonedKey(req.Resource, request)},
+			request, grant.New(), s.channel(), req.Resource)
+		return err
+	}, nil)
 }
 
 // Renew implements [lease.Store]: a script for every 1,000 leases, in one round
@@ -244,7 +221,7 @@ func (s *Store) Release(ctx context.Context, claim lease.Claim, wait time.Durati
 		return fmt.Errorf("%w: negative wait %v", lease.ErrInvalidInput, wait)
 	}
 	answer, err := s.run(ctx, releaseScript, []string{s.Key(claim.Token.Resource)},
-		claim.Owner, claim.Token.Epoch, claim.Token.Grant, newGrant(), s.channel(), claim.Token.Resource)
+		claim.Owner, claim.Token.Epoch, claim.Token.Grant, grant.New(), s.channel(), claim.Token.Resource)
 	if err != nil {
 		return err
 	}
@@ -416,37 +393,6 @@ func wasSent(err error) bool {
 		return false
 	}
 	return true
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d/2 + rand.N(d/2))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// newGrant returns a random number other than 0.
-func newGrant() int64 {
-	for {
-		if n := int64(rand.Uint64()); n != 0 {
-			return n
-		}
-	}
-}
-
-func reentryText(r lease.Reentry) string {
-	switch r {
-	case lease.ReentryRefuse:
-		return "refuse"
-	case lease.ReentryExtend:
-		return "extend"
-	default:
-		return "new"
-	}
 }
 
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
