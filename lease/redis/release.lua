@@ -1,8 +1,8 @@
 -- KEYS: the resource. ARGV: owner, epoch, grant, a fresh grant, the channel, the
 -- resource's name.
 local s = read(KEYS[1])
-if s.owner == '' and s.grant == ARGV[4] then
-	return {'ok'} -- sent again, because the answer was lost
+if s.released == ARGV[4] then
+	return {'ok'} -- sent again, because the answer was lost; others may hold it by now
 end
 local outcome = judge(s, ARGV[1], ARGV[2], ARGV[3])
 if outcome ~= 'ok' then

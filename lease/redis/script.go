@@ -83,6 +83,10 @@ func (s *Store) Script(text string) *Script {
 // text was run, and the error is a *[guard.FencedError] or a
 // *[guard.UnregisteredError].
 //
+// go-redis may send a script again whose answer was lost (MaxRetries), and what has
+// been run is then run twice: make it so that this does no harm, or set MaxRetries to
+// -1.
+//
 // Redis Cluster wants all keys of a script in one slot: put the
 // [Store.Tag] of the resource into their names.
 func (s *Script) Run(ctx context.Context, token guard.Token, keys []string, args ...any) (any, error) {

@@ -1,6 +1,6 @@
 -- What each script begins with. A resource is one hash: owner and expiry (µs since
 -- 1970; both absent where it is free), epoch and grant of the newest grant, mark and
--- mark_grant of the guarded storage. It has no TTL: a counter must not expire.
+-- mark_grant of the guarded storage, released: which release came last. It has no TTL: a counter must not expire.
 --
 -- Epochs and grants are strings here, because Lua's numbers are doubles, and
 -- are exact up to 2^53 only. Times are far below that.
@@ -20,10 +20,10 @@ local function text(n)
 	return string.format('%.0f', n)
 end
 local function read(key)
-	local f = redis.call('HMGET', key, 'owner', 'epoch', 'grant', 'expiry', 'mark', 'mark_grant')
+	local f = redis.call('HMGET', key, 'owner', 'epoch', 'grant', 'expiry', 'mark', 'mark_grant', 'released')
 	return {
 		owner = f[1] or '', epoch = f[2] or '0', grant = f[3] or '0', expiry = tonumber(f[4] or '0'),
-		mark = f[5] or '0', mark_grant = f[6] or '0',
+		mark = f[5] or '0', mark_grant = f[6] or '0', released = f[7],
 	}
 end
 -- judge says what a claim is worth, in the order that all stores keep.
@@ -48,6 +48,7 @@ end
 -- free makes a resource free under a grant that nobody has, and tells whoever waits.
 local function free(key, s, grant, channel, resource)
 	mint(key, s.epoch, grant)
+	redis.call('HSET', key, 'released', grant)
 	redis.call('HDEL', key, 'owner', 'expiry')
 	redis.pcall('PUBLISH', channel, resource) -- a role without the right to it still releases
 end

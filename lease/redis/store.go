@@ -17,6 +17,16 @@
 // database, give the manager its fence, see [lease.WithFence]: the mark there is
 // the floor, and the next token is above it.
 //
+// # Requests that are sent again
+//
+// By default go-redis sends a request again whose answer was lost (MaxRetries: 3), and
+// each operation here then has the effect and the answer of one: an Acquire is
+// answered with the grant that it was given first, and a Release with success, also
+// if somebody else has acquired the resource since. If that somebody has released it
+// as well in the meantime, the Release is answered with [lease.ErrNotOwner]: the
+// resource was given back all the same. With MaxRetries: -1 nothing is sent again; a
+// lost answer is an error, and an Acquire is withdrawn.
+//
 // # Guarded writes to Redis
 //
 // [Store.Script] runs a Lua script only under a valid token. The mark that it is
@@ -68,7 +78,8 @@ type Option func(*Store)
 // know nothing of each other.
 func Prefix(p string) Option { return func(s *Store) { s.prefix = p } }
 
-// New returns a Store on a client. It panics if the prefix holds a brace, which
+// New returns a Store on a client, whose MaxRetries may be anything: see the package
+// comment. It panics if the prefix holds a brace, which
 // would move keys to other slots of a Cluster.
 func New(client goredis.UniversalClient, opts ...Option) *Store {
 	s := &Store{client: client, prefix: "sqlfence"}

@@ -315,7 +315,10 @@ func through(t *testing.T, url string, retries int) (*testserver.Proxy, *leasere
 	client := goredis.NewClient(opts)
 	t.Cleanup(func() { _ = client.Close() })
 	s := leaseredis.New(client)
-	mustAcquire(t, s, request("warm", "a")) // there is a connection, and the script is known
+	// There is a connection, and the scripts are known.
+	if err := s.Release(t.Context(), claim(mustAcquire(t, s, request("warm", "a")), "a"), 0); err != nil {
+		t.Fatal(err)
+	}
 	return proxy, s
 }
 
@@ -370,6 +373,34 @@ func TestALostAnswerIsNeverGuessed(t *testing.T) {
 			proxy.Restore()
 			if err := <-released; err != nil {
 				t.Errorf("release that was sent again: %v", err)
+			}
+		})
+		t.Run("a release that is sent again when somebody else holds the resource", func(t *testing.T) {
+			proxy, s := through(t, url, 3)
+			g := mustAcquire(t, s, request("next", "a"))
+			proxy.Delay(time.Hour)
+			released := make(chan error)
+			go func() { released <- s.Release(context.WithoutCancel(t.Context()), claim(g, "a"), 0) }()
+			for deadline := time.Now().Add(20 * time.Second); ; {
+				if state, err := direct.Inspect(t.Context(), "next"); err != nil || time.Now().After(deadline) {
+					t.Fatal("the release did not arrive", err)
+				} else if state.Status == lease.Free {
+					break
+				}
+			}
+			other := mustAcquire(t, direct, request("next", "b"))
+			proxy.Delay(0)
+			proxy.Cut()
+			proxy.Restore()
+			if err := <-released; err != nil {
+				t.Errorf("release that was sent again: %v", err)
+			}
+			// The control: another release of the same claim is refused, and does no harm.
+			if err := s.Release(t.Context(), claim(g, "a"), 0); !errors.Is(err, lease.ErrNotOwner) {
+				t.Errorf("a second release: %v", err)
+			}
+			if err := direct.Release(t.Context(), claim(other, "b"), 0); err != nil {
+				t.Errorf("the release of who holds it: %v", err)
 			}
 		})
 		t.Run("otherwise the grant is released", func(t *testing.T) {
