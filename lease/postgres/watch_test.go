@@ -47,6 +47,16 @@ func (a *attempts) Acquire(ctx context.Context, req lease.AcquireRequest) (lease
 	return a.Store.Acquire(ctx, req)
 }
 
+// wakes returns a wake that leaves a value.
+func wakes(woken chan<- struct{}) func() {
+	return func() {
+		select {
+		case woken <- struct{}{}:
+		default:
+		}
+	}
+}
+
 // until waits for a condition that another process brings about.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
@@ -86,8 +96,11 @@ func TestAReleaseElsewhereWakesAWaiterAtOnce(t *testing.T) {
 				})
 			}
 			until(t, "all wait", func() bool { return store.n.Load() >= waiting })
-			live, stop := store.Watch(resource, func() {})
-			until(t, "the store tells of releases", live)
+			woken := make(chan struct{}, 1)
+			live, stop := store.Watch(resource, wakes(woken))
+			for !live() {
+				<-woken
+			}
 			stop()
 			until(t, "the attempts have ended", quiet(&store.n))
 			store.n.Store(0)
@@ -166,17 +179,19 @@ func TestABrokenListenerIsReplaced(t *testing.T) {
 		db := open(t, "pgx", dsn, "", "")
 		proxy, through := testserver.NewProxyDSN(t, dsn)
 		s := listening(t, db, through)
-		var wakes atomic.Int64
-		live, stop := s.Watch("r", func() { wakes.Add(1) })
+		woken := make(chan struct{}, 1)
+		live, stop := s.Watch("r", wakes(woken))
 		defer stop()
-		until(t, "it listens", live)
-		before := wakes.Load()
+		for !live() {
+			<-woken
+		}
 		proxy.Cut()
-		until(t, "it knows that it does not listen", func() bool { return !live() })
+		for live() {
+			<-woken // whoever waits polls from now on
+		}
 		proxy.Restore()
-		until(t, "it listens again", live)
-		if wakes.Load() == before {
-			t.Error("nobody was woken to look for what was missed")
+		for !live() {
+			<-woken // and looks for what was missed
 		}
 	})
 }

@@ -164,24 +164,26 @@ func TestReleasesElsewhereAndRequestsToStepDown(t *testing.T) {
 		woken := make(chan struct{}, 100)
 		live, stop := here.Watch("r", func() { woken <- struct{}{} })
 		defer stop()
-		for deadline := time.Now().Add(20 * time.Second); !live(); {
-			if time.Now().After(deadline) {
-				t.Fatal("the store does not listen")
-			}
-			time.Sleep(time.Millisecond)
+		listens := make(chan struct{}, 100)
+		liveThere, stopThere := there.Watch("r", func() { listens <- struct{}{} })
+		defer stopThere()
+		// Each wakes who waits when it begins to listen.
+		for !live() {
+			<-woken
+		}
+		for !liveThere() {
+			<-listens
 		}
 		got := make(chan error)
 		go func() {
 			_, err := m.Acquire(context.WithoutCancel(t.Context()), "r")
 			got <- err
 		}()
-		for kept.Err() == nil { // until the holder listens, requests arrive nowhere
-			if err := m.AskToStepDown(t.Context(), "r"); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Millisecond)
+		if err := m.AskToStepDown(t.Context(), "r"); err != nil {
+			t.Fatal(err)
 		}
 		<-asked
+		<-kept.Done()
 		if err := <-got; err != nil {
 			t.Errorf("Acquire: %v", err)
 		}

@@ -32,6 +32,7 @@ func TestATakeoverGetsItsTurnBehindManyWriters(t *testing.T) { // SPEC G3
 	ctx, stop := context.WithCancel(t.Context())
 	var writers sync.WaitGroup
 	var written, fenced atomic.Int64
+	writes := make(chan struct{}) // one for each, while somebody counts them
 	for range 16 {
 		writers.Go(func() {
 			for ctx.Err() == nil {
@@ -39,10 +40,15 @@ func TestATakeoverGetsItsTurnBehindManyWriters(t *testing.T) { // SPEC G3
 				switch {
 				case err == nil:
 					written.Add(1)
+					select {
+					case writes <- struct{}{}:
+					default:
+					}
 				case errors.Is(err, guard.ErrFenced):
 					fenced.Add(1)
 				default:
 					t.Error(err)
+					stop()
 					return
 				}
 			}
@@ -51,9 +57,11 @@ func TestATakeoverGetsItsTurnBehindManyWriters(t *testing.T) { // SPEC G3
 	const rounds = 12
 	var took []time.Duration
 	for range rounds {
-		before := written.Load()
-		for written.Load() < before+3 && !t.Failed() {
-			time.Sleep(time.Millisecond)
+		for range 3 {
+			select {
+			case <-writes:
+			case <-ctx.Done():
+			}
 		}
 		start := time.Now()
 		g := mustAcquire(t, s, lease.AcquireRequest{Resource: "job", Owner: "a", TTL: time.Minute, Wait: time.Minute})
