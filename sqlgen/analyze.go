@@ -2,6 +2,7 @@ package sqlgen
 
 import (
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -46,11 +47,22 @@ func analyze(e Engine, text string, o options) *Plan {
 func (w *walker) analyzeOne(p *Plan, s span) {
 	o := w.rules.statement(w, s.lo, s.hi)
 	o, p.Params, p.At = w.rules.number(w, s, o)
+	if o.strategy == Splice && opensComment(p.text, o.edits) {
+		o = notUnderstood(o.verb, "a clause of it ends in an operator")
+	}
 	if w.own && o.strategy == Splice {
 		p.suffix = freshSuffix(p.text)
 	}
 	p.set(o)
 	p.alone()
+}
+
+// opensComment reports whether the guard would be put behind a /* at the end of the
+// text: two operators to SQLite, but a comment where anything follows. No valid
+// statement has a place of ours there; with the fence in a comment it would become one.
+// (MySQL's -- is like it: its rules refuse a clause that ends in a minus.)
+func opensComment(text string, edits []edit) bool {
+	return strings.HasSuffix(text, "/*") && slices.ContainsFunc(edits, func(e edit) bool { return int(e.at) == len(text) })
 }
 
 func (w *walker) analyzeSeveral(p *Plan, parts []span) {

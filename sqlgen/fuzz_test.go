@@ -226,8 +226,8 @@ func FuzzUnbalanced(f *testing.F) {
 			}
 			at := w.tokens[uint(place)%uint(len(w.tokens))].end
 			w.free()
-			if strings.HasSuffix(text[:at], "/*") {
-				continue // two operators to SQLite if nothing follows, and a comment if something does
+			if strings.HasSuffix(text[:at], "/*") || strings.HasSuffix(text[:at], "--") {
+				continue // two operators, which become a comment with something else behind them
 			}
 			for _, bracket := range []string{")", " ) OR ", "("} {
 				if p := Analyze(e, text[:at]+bracket+text[at:]); p.Strategy != Refuse {

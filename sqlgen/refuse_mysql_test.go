@@ -10,6 +10,9 @@ import (
 
 func TestMySQLFailsClosed(t *testing.T) {
 	testRefused(t, sqlgen.MySQL, []refusal{
+		{"two operators that a space makes a comment of", "UPDATE d SET v = 1 --#", "ends in a minus"},
+		{"the same in a condition", "DELETE FROM d WHERE a --# b", "ends in a minus"},
+		{"the same before another clause", "UPDATE d SET v = 1 --#\nORDER BY id", "ends in a minus"},
 		{"a comment that is executed", `DELETE FROM d /*! WHERE 1=1 OR */`, "servers execute"},
 		{"with a version", `DELETE FROM d WHERE a /*!50000 OR 1 */`, "servers execute"},
 		{"MariaDB's own", `DELETE FROM d WHERE a /*M!100100 OR 1 */`, "servers execute"},

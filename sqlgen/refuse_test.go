@@ -119,6 +119,9 @@ func TestPostgreSQLFailsClosed(t *testing.T) {
 
 func TestSQLiteFailsClosed(t *testing.T) {
 	testRefused(t, sqlgen.SQLite, []refusal{
+		{"two operators that anything behind them makes a comment of", `UPDATE d SET v = 1 /*`, "ends in an operator"},
+		{"the same in a condition", `DELETE FROM d WHERE a/*`, "ends in an operator"},
+		{"the same in a query", `INSERT INTO d SELECT * FROM e LIMIT 1 /*`, "ends in an operator"},
 		{"a bracket that closes ours", `DELETE FROM d WHERE x) OR (1=1`, "closing bracket"},
 		{"a string without an end", `DELETE FROM d WHERE a = 'x`, "unterminated string"},
 		{"a name without an end", "DELETE FROM `d", "unterminated quoted identifier"},

@@ -57,6 +57,14 @@ func TestG5ReadOnlySessions(t *testing.T) {
 	})
 }
 
+// SPEC G1: the fence is never put into a comment.
+func TestG1HalfAComment(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *drivertest.World) {
+		w.HalfAComment(w.Fenced)
+		w.HalfAComment(like(t, w, func(c *gomysql.Config) { c.InterpolateParams = true }))
+	})
+}
+
 // A change of autocommit that the text hides: in latin1, 0xA0 is white space for the
 // server.
 func TestG1AHiddenChangeOfAutocommit(t *testing.T) {

@@ -165,6 +165,12 @@ func TestG1NoStaleWriteAfterATakeover(t *testing.T) {
 	w.Want("the new owner", err, nil)
 }
 
+// SPEC G1: the fence is never put into a comment.
+func TestG1HalfAComment(t *testing.T) {
+	w := drivertest.NewWorld(t, engine)
+	w.HalfAComment(w.Fenced)
+}
+
 // SPEC G10: nothing that a user may name changes what the fence reads.
 func TestG10NoCapture(t *testing.T) {
 	w := drivertest.NewWorld(t, engine)
