@@ -12,13 +12,14 @@ import (
 	fence "github.com/sqlfence/sqlfence/driver"
 	"github.com/sqlfence/sqlfence/driver/internal/drivertest"
 	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/internal/leak"
 	"github.com/sqlfence/sqlfence/internal/testserver"
 	"github.com/sqlfence/sqlfence/sqlgen"
 )
 
 func TestMain(m *testing.M) {
 	fence.Register("sqlfence-pq", &pq.Driver{}, sqlgen.PostgreSQL)
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("os/exec.(*Cmd).Wait"))
+	leak.Main(m, goleak.IgnoreTopFunction("os/exec.(*Cmd).Wait"))
 }
 
 // lib/pq stands for every driver of which this package knows no more than that

@@ -8,13 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/sqlfence/sqlfence/internal/leak"
 	"github.com/sqlfence/sqlfence/lease"
 	"github.com/sqlfence/sqlfence/lease/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // errDown is what a store without a connection answers.
 var errDown = errors.New("connection refused")

@@ -20,12 +20,13 @@ import (
 	"github.com/sqlfence/sqlfence/driver/internal/drivertest"
 	"github.com/sqlfence/sqlfence/driver/postgres"
 	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/internal/leak"
 	"github.com/sqlfence/sqlfence/internal/testserver"
 	"github.com/sqlfence/sqlfence/sqlgen"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("os/exec.(*Cmd).Wait"))
+	leak.Main(m, goleak.IgnoreTopFunction("os/exec.(*Cmd).Wait"))
 }
 
 func open(t *testing.T, name, dsn string) *sql.DB {

@@ -9,18 +9,18 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	modernc "modernc.org/sqlite"
 
 	fence "github.com/sqlfence/sqlfence/driver"
 	"github.com/sqlfence/sqlfence/driver/internal/drivertest"
 	"github.com/sqlfence/sqlfence/driver/sqlite"
 	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/internal/leak"
 	"github.com/sqlfence/sqlfence/internal/testserver"
 	"github.com/sqlfence/sqlfence/sqlgen"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 const pragmas = "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)"
 

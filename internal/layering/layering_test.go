@@ -34,10 +34,11 @@ var mayImport = map[string][]string{
 	"lease/internal/*":    {"lease", "guard"},
 	"lease/postgres/*":    {"lease/postgres"},
 	"lease/*":             {"lease", "lease/internal/answer", "lease/internal/connection", "lease/internal/grant", "lease/internal/listen", "internal/bound", "internal/door", "internal/withdrawal", "guard", "sqlgen"},
-	"internal/bound":      {},                 // between guard and lease
-	"internal/door":       {},                 // between driver, guard and lease on SQLite
-	"internal/withdrawal": {"internal/bound"}, // between guard and lease
-	"internal/*":          {},                 // for tests; only tests import it
+	"internal/bound":      {},                      // between guard and lease
+	"internal/door":       {},                      // between driver, guard and lease on SQLite
+	"internal/withdrawal": {"internal/bound"},      // between guard and lease
+	"internal/leak":       {"internal/withdrawal"}, // for tests
+	"internal/*":          {},                      // for tests; only tests import it
 	"internal/fencetest":  {"guard", "sqlgen"},
 	"internal/linear":     {"lease"},
 	"internal/cmd/*":      {"internal/testserver"},

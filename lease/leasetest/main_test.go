@@ -3,7 +3,7 @@ package leasetest_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/sqlfence/sqlfence/internal/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }

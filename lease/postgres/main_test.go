@@ -4,8 +4,10 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/sqlfence/sqlfence/internal/leak"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("os/exec.(*Cmd).Wait"))
+	leak.Main(m, goleak.IgnoreTopFunction("os/exec.(*Cmd).Wait"))
 }

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/internal/leak"
 	"github.com/sqlfence/sqlfence/internal/testserver"
 	"github.com/sqlfence/sqlfence/lease"
 	"github.com/sqlfence/sqlfence/lease/leasetest"
@@ -18,7 +19,7 @@ import (
 func TestMain(m *testing.M) {
 	// A connection of go-redis that is made while its client is being closed
 	// leaves this goroutine behind.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(
+	leak.Main(m, goleak.IgnoreAnyFunction(
 		"github.com/redis/go-redis/v9/maintnotifications.(*CircuitBreakerManager).cleanupLoop"))
 }
 

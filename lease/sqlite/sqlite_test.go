@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
 	sqlitedriver "github.com/sqlfence/sqlfence/driver/sqlite"
 	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/internal/leak"
 	"github.com/sqlfence/sqlfence/internal/testserver"
 	"github.com/sqlfence/sqlfence/lease"
 	leasesqlite "github.com/sqlfence/sqlfence/lease/sqlite"
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 // options of a connection as programs set them.
