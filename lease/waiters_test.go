@@ -258,7 +258,10 @@ func TestHooksAndLogTellWhatHappens(t *testing.T) {
 		<-ctx.Done()
 		_ = l.Release(t.Context())
 		release(t, take(t, m, "s"))
+		synctest.Wait() // hooks and log are told in the background as well
+		mu.Lock()
 		got := strings.Join(seen, "; ")
+		mu.Unlock()
 		for _, want := range []string{
 			"acquired r after 0s", "renewed 1, failed 0, <nil>", "another denied r", "renewed 1, failed 1, connection refused",
 			"lost r", "acquired s after 0s", "released s, <nil>",
