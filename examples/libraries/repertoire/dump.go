@@ -20,7 +20,7 @@ func dump(t *testing.T, s Subject, db *sql.DB) string {
 			continue
 		}
 		fmt.Fprintf(&out, "%s\n", table)
-		rows := rowsOf(t, db, `SELECT * FROM `+s.Engine.quote+table+s.Engine.quote, s.Engine.looks)
+		rows := rowsOf(t, db, `SELECT * FROM `+s.Engine.quote+table+s.Engine.quote, s.Engine)
 		slices.Sort(rows)
 		for _, row := range rows {
 			fmt.Fprintf(&out, "  %s\n", row)
@@ -53,9 +53,9 @@ func names(t *testing.T, db *sql.DB, query string) []string {
 	return found
 }
 
-func rowsOf(t *testing.T, db *sql.DB, query string, args []any) []string {
+func rowsOf(t *testing.T, db *sql.DB, query string, e Engine) []string {
 	t.Helper()
-	rows, err := db.QueryContext(t.Context(), query, args...)
+	rows, err := db.QueryContext(t.Context(), query, e.looks...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,25 +64,47 @@ func rowsOf(t *testing.T, db *sql.DB, query string, args []any) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var found []string
+	var all [][]any
 	for rows.Next() {
 		values := make([]any, len(columns))
+		into := make([]any, len(columns))
 		for i := range values {
-			values[i] = new(any)
+			into[i] = &values[i]
 		}
-		if err := rows.Scan(values...); err != nil {
+		if err := rows.Scan(into...); err != nil {
 			t.Fatal(err)
 		}
-		var row strings.Builder
-		for i, column := range columns {
-			fmt.Fprintf(&row, "%s=%s ", column, shown(*values[i].(*any)))
-		}
-		found = append(found, row.String())
+		all = append(all, values)
 	}
 	if err := rows.Err(); err != nil {
 		t.Fatal(err)
 	}
+	var found []string
+	for _, values := range all {
+		var row strings.Builder
+		for i, column := range columns {
+			if blob, ok := values[i].([]byte); ok && e.document != "" {
+				values[i] = document(t, db, e.document, blob)
+			}
+			fmt.Fprintf(&row, "%s=%s ", column, shown(values[i]))
+		}
+		found = append(found, row.String())
+	}
 	return found
+}
+
+// document returns the text of a document that is stored in a form of the engine's own,
+// which tells the lengths of what is in it, a moment's among them; blob if it is none.
+func document(t *testing.T, db *sql.DB, query string, blob []byte) any {
+	t.Helper()
+	var text sql.NullString
+	if err := db.QueryRowContext(t.Context(), query, blob).Scan(&text); err != nil {
+		t.Fatal(err)
+	}
+	if text.Valid {
+		return text.String
+	}
+	return blob
 }
 
 // moment is a time as text, as programs write it into JSON.

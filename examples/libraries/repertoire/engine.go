@@ -17,12 +17,13 @@ import (
 
 // Engine is a kind of database to play on.
 type Engine struct {
-	engine sqlgen.Engine
-	driver string // the bare one, for looking at the rows
-	quote  string // around a name
-	looks  []any  // leading arguments of its queries
-	tables string // a query for the names of all tables that are not the fence's
-	each   func(t *testing.T, play func(t *testing.T, database func() string))
+	engine   sqlgen.Engine
+	driver   string // the bare one, for looking at the rows
+	quote    string // around a name
+	looks    []any  // leading arguments of its queries
+	document string // a query for the text of a value that may be a document in the engine's own form, or NULL; "" if there are none
+	tables   string // a query for the names of all tables that are not the fence's
+	each     func(t *testing.T, play func(t *testing.T, database func() string))
 }
 
 // PostgreSQL is every PostgreSQL server of this run. A DSN is a URL.
@@ -44,10 +45,11 @@ var PostgreSQL = Engine{
 // SQLite is SQLite in a file. A DSN is one of modernc.org/sqlite, with foreign
 // keys enforced.
 var SQLite = Engine{
-	engine: sqlgen.SQLite,
-	driver: "sqlite",
-	quote:  `"`,
-	tables: `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\' AND name NOT LIKE 'sqlfence\_%' ESCAPE '\' ORDER BY 1`,
+	engine:   sqlgen.SQLite,
+	driver:   "sqlite",
+	quote:    `"`,
+	document: `SELECT CASE WHEN json_valid(?1, 8) THEN json(?1) END`, // JSONB
+	tables:   `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\' AND name NOT LIKE 'sqlfence\_%' ESCAPE '\' ORDER BY 1`,
 	each: func(t *testing.T, play func(*testing.T, func() string)) {
 		t.Run("SQLite", func(t *testing.T) {
 			play(t, func() string {
