@@ -1,6 +1,7 @@
 package mysql_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -14,48 +15,29 @@ import (
 	leasemysql "github.com/sqlfence/sqlfence/lease/mysql"
 )
 
-// CASES D3: a worker that was cut off from the database writes before its heartbeat
-// has noticed anything. The database refuses it, and nothing in the process has to.
+// CASES D3, see [drivertest.World.WriteBeforeTheHeartbeat].
 func TestAWriteThatArrivesBeforeTheHeartbeatIsFenced(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *drivertest.World) {
-		for _, takenOver := range []bool{true, false} {
-			w.Reset()
+		w.WriteBeforeTheHeartbeat(func() drivertest.Line {
 			proxy := testserver.NewProxy(t, config(t, w, nil).Addr)
 			dsn := config(t, w, func(c *gomysql.Config) { c.Addr = proxy.Addr() }).FormatDSN()
-			db := open(t, mysql.DriverName, dsn)
-			old, err := lease.NewManager(leasemysql.New(open(t, "mysql", dsn)), lease.TTL(time.Hour), lease.Owner("old"))
-			w.Want("NewManager", err, nil)
-			l, err := old.TryAcquire(t.Context(), "cut") // there is no heartbeat that could notice
-			if err != nil {
-				t.Fatal(err)
+			return drivertest.Line{
+				DB: open(t, mysql.DriverName, dsn), Cut: proxy.Cut, Restore: proxy.Restore,
+				Expire: `UPDATE sqlfence_leases SET expires_at = UTC_TIMESTAMP(6) WHERE resource = 'cut'`,
+				Acquire: func(owner string, beside bool) (guard.Token, func(context.Context) error) {
+					db := w.Bare
+					if !beside {
+						db = open(t, "mysql", dsn)
+					}
+					m, err := lease.NewManager(leasemysql.New(db), lease.TTL(time.Hour), lease.Owner(owner))
+					w.Want("NewManager", err, nil)
+					l, err := m.TryAcquire(t.Context(), "cut")
+					if err != nil {
+						t.Fatal(err)
+					}
+					return l.Token(), l.Release
+				},
 			}
-			ctx := w.With(l.Token())
-			w.Want("before", second(db.ExecContext(ctx, `UPDATE d SET v = 'old' WHERE id = 1`)), nil)
-			proxy.Cut()
-			w.Must(w.Bare, `UPDATE sqlfence_leases SET expires_at = UTC_TIMESTAMP(6) WHERE resource = 'cut'`)
-			if takenOver {
-				next, err := lease.NewManager(leasemysql.New(w.Bare), lease.TTL(time.Hour), lease.Owner("new"))
-				w.Want("NewManager", err, nil)
-				held, err := next.TryAcquire(t.Context(), "cut")
-				if err != nil {
-					t.Fatal(err)
-				}
-				w.Want("the new owner", second(w.Fenced.ExecContext(w.With(held.Token()), `UPDATE d SET v = 'new' WHERE id = 1`)), nil)
-				w.Want("Release", held.Release(t.Context()), nil)
-			}
-			proxy.Restore()
-			var want error
-			after := "1 late 10|2 two 20|3 three 30"
-			if takenOver {
-				want, after = guard.ErrFenced, "1 new 10|2 two 20|3 three 30"
-			}
-			w.Want("autocommit", second(db.ExecContext(ctx, `UPDATE d SET v = 'late' WHERE id = 1`)), want)
-			tx := w.Begin(ctx, db)
-			w.Want("in a transaction", second(tx.Exec(`UPDATE d SET v = 'late' WHERE id = 1`)), want)
-			w.Want("Commit", tx.Commit(), want)
-			if got := w.Table(); got != after {
-				t.Errorf("taken over %v: the table reads %q, want %q", takenOver, got, after)
-			}
-		}
+		})
 	})
 }
