@@ -27,7 +27,7 @@ func TestTokensPrepareNothingAnew(t *testing.T) {
 			run = append(run, func(token guard.Token) error { return second(s.ExecContext(w.With(token), 1)) })
 		}
 		token, before := drivertest.Current, 0
-		for i := range 50 {
+		for i := range 1000 {
 			token.Epoch, token.Grant = drivertest.Current.Epoch+int64(i), drivertest.Current.Grant+int64(i)
 			w.Want("Advance", guard.NewFence(w.Bare, sqlgen.MySQL).Advance(t.Context(), token), nil)
 			for _, exec := range run {
@@ -38,7 +38,7 @@ func TestTokensPrepareNothingAnew(t *testing.T) {
 			}
 		}
 		if n := prepares() - before; n != 0 {
-			t.Errorf("49 more tokens prepared %d statements, want 0", n)
+			t.Errorf("999 more tokens prepared %d statements, want 0", n)
 		}
 	})
 }

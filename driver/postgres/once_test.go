@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"database/sql"
 	"testing"
 
 	"github.com/sqlfence/sqlfence/driver/internal/drivertest"
@@ -35,6 +36,36 @@ func TestTheFenceIsAskedOncePerStatement(t *testing.T) {
 			w.Must(c, `COMMIT`)
 			w.Must(c, `RESET track_functions`)
 			w.Want("Close", c.Close(), nil)
+		}
+	})
+}
+
+// CASES D33: guarded writers of one resource lock no row of the fence, so that it is
+// under no MultiXact, and what each leaves on it is nothing. Under the stricter
+// levels they do, and must: the control.
+func TestWritersOfOneResourceShareNoMultiXact(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *drivertest.World) {
+		ctx := w.With(drivertest.Current)
+		lockers := func(level sql.IsolationLevel) (multi bool) {
+			for id := range 2 {
+				tx, err := w.Fenced.BeginTx(ctx, &sql.TxOptions{Isolation: level})
+				w.Want("BEGIN", err, nil)
+				defer tx.Rollback()
+				w.Want("a write", second(tx.ExecContext(ctx, `INSERT INTO d (id) VALUES ($1)`, 100+id)), nil)
+			}
+			var xmax string
+			w.Want("xmax", w.Bare.QueryRow(`SELECT xmax FROM sqlfence.fences WHERE resource = $1`, drivertest.Current.Resource).Scan(&xmax), nil)
+			var members int
+			if xmax != "0" {
+				w.Want("members", w.Bare.QueryRow(`SELECT count(*) FROM pg_get_multixact_members($1)`, xmax).Scan(&members), nil)
+			}
+			return members > 1
+		}
+		if lockers(sql.LevelReadCommitted) {
+			t.Error("two guarded writers share a MultiXact")
+		}
+		if !lockers(sql.LevelRepeatableRead) {
+			t.Error("under REPEATABLE READ they share none: the test is about nothing")
 		}
 	})
 }

@@ -559,7 +559,7 @@ func TestTokensPrepareNothingAnew(t *testing.T) {
 		c := w.Conn(w.Fenced)
 		fence := guard.NewFence(w.Bare, sqlgen.PostgreSQL)
 		texts := []string{`UPDATE d SET v = $1 WHERE id = 1`, `INSERT INTO d (v, id) VALUES ($1, 9) ON CONFLICT (id) DO UPDATE SET v = excluded.v`}
-		for i := range 50 {
+		for i := range 1000 {
 			token := guard.Token{Resource: "job-42", Epoch: int64(100 + i), Grant: int64(i)}
 			if err := fence.Advance(t.Context(), token); err != nil {
 				t.Fatal(err)

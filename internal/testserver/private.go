@@ -17,8 +17,9 @@ import (
 type Private struct {
 	Server
 	folder   string
-	run      func(context.Context) (*Instance, error) // a server on the folder
-	instance *Instance                                // nil while it does not run
+	run      func(ctx context.Context, folder string, port int) (*Instance, error)
+	port     int
+	instance *Instance // nil while it does not run
 }
 
 // PrivatePostgreSQL starts a PostgreSQL. Settings ("fsync=on") override those that
@@ -32,7 +33,7 @@ func PrivatePostgreSQL(t testing.TB, settings ...string) *Private {
 		t.Fatalf("testserver: %v", err)
 	}
 	folder, err := in.initialize(ctx)
-	return startPrivate(t, folder, err, func(ctx context.Context, port int) (*Instance, error) {
+	return startPrivate(t, folder, err, func(ctx context.Context, folder string, port int) (*Instance, error) {
 		return in.run(ctx, folder, port, settings)
 	})
 }
@@ -64,7 +65,7 @@ func PrivateMySQL(t testing.TB, settings ...string) *Private {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	folder, err := found[0].initialize(ctx)
-	return startPrivate(t, folder, err, func(ctx context.Context, port int) (*Instance, error) {
+	return startPrivate(t, folder, err, func(ctx context.Context, folder string, port int) (*Instance, error) {
 		return found[0].run(ctx, folder, port, settings)
 	})
 }
@@ -81,12 +82,12 @@ func PrivateRedis(t testing.TB, settings ...string) *Private {
 		}
 	}
 	folder, err := temporaryFolder("sqlfence-redis-", unprivileged("redis"))
-	return startPrivate(t, folder, err, func(ctx context.Context, port int) (*Instance, error) {
+	return startPrivate(t, folder, err, func(ctx context.Context, folder string, port int) (*Instance, error) {
 		return runRedis(ctx, server, folder, port, settings)
 	})
 }
 
-func startPrivate(t testing.TB, folder string, err error, run func(ctx context.Context, port int) (*Instance, error)) *Private {
+func startPrivate(t testing.TB, folder string, err error, run func(ctx context.Context, folder string, port int) (*Instance, error)) *Private {
 	t.Helper()
 	var port int
 	if err == nil {
@@ -95,7 +96,7 @@ func startPrivate(t testing.TB, folder string, err error, run func(ctx context.C
 	if err != nil {
 		t.Fatalf("testserver: %v", err)
 	}
-	p := &Private{folder: folder, run: func(ctx context.Context) (*Instance, error) { return run(ctx, port) }}
+	p := &Private{folder: folder, run: run, port: port}
 	t.Cleanup(func() {
 		if p.instance != nil {
 			if err := p.instance.Stop(); err != nil {
@@ -116,7 +117,7 @@ func (p *Private) Start(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	instance, err := p.run(ctx)
+	instance, err := p.run(ctx, p.folder, p.port)
 	if err == nil {
 		err = os.RemoveAll(p.keep())
 	}

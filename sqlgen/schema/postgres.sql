@@ -174,6 +174,11 @@ BEGIN
 		END IF;
 	END IF;
 	IF mark IS NULL OR pass.epoch OPERATOR(pg_catalog.>) mark THEN
+		-- A standby may not have heard of the grant yet.
+		IF pg_catalog.pg_is_in_recovery() THEN
+			RAISE EXCEPTION USING ERRCODE = 'read_only_sql_transaction', MESSAGE = pg_catalog.format(
+				'sqlfence: a standby cannot tell whether epoch %s of %s is the latest', pass.epoch, pass.resource);
+		END IF;
 		RAISE EXCEPTION USING ERRCODE = 'SF002', MESSAGE = pg_catalog.format(
 			'sqlfence: unregistered: high_water=%s grant=%s epoch=%s resource=%s',
 			COALESCE(mark, 0), pass.grant_id, pass.epoch, pass.resource);
