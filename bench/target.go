@@ -5,11 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/internal/rate"
 	"github.com/sqlfence/sqlfence/lease"
 	"github.com/sqlfence/sqlfence/sqlgen"
 )
@@ -200,10 +199,6 @@ func (t *target) round(ctx context.Context, round, clients int, d time.Duration,
 	return nil
 }
 
-// warmUp is how often each client writes before the clock starts: pools are
-// filled then, and statements prepared.
-const warmUp = 10
-
 // measure has the clients write for d and returns how often they did so per
 // second. Each client updates a row of its own.
 func (t *target) measure(ctx context.Context, o op, w way, clients int, d time.Duration) (float64, error) {
@@ -221,42 +216,11 @@ func (t *target) measure(ctx context.Context, o op, w way, clients int, d time.D
 		}
 	}
 
-	var (
-		warm, done sync.WaitGroup
-		start      = make(chan struct{})
-		stop       atomic.Bool
-		total      atomic.Int64
-		errs       = make([]error, clients)
-	)
-	warm.Add(clients)
-	for client, write := range writers {
-		done.Go(func() {
-			for range warmUp {
-				if errs[client] == nil {
-					errs[client] = write()
-				}
-			}
-			warm.Done()
-			<-start
-			n := int64(0)
-			for errs[client] == nil && !stop.Load() {
-				errs[client] = write()
-				n++
-			}
-			total.Add(n)
-		})
-	}
-	warm.Wait()
-	began := time.Now()
-	close(start)
-	timer := time.AfterFunc(d, func() { stop.Store(true) })
-	defer timer.Stop()
-	done.Wait()
-	took := time.Since(began)
-	if err := errors.Join(errs...); err != nil {
+	r, err := rate.Measure(d, writers)
+	if err != nil {
 		return 0, err
 	}
-	return float64(total.Load()) / took.Seconds(), t.verify(ctx, o, w, total.Load()+int64(clients*warmUp))
+	return r.PerSecond, t.verify(ctx, o, w, r.Calls)
 }
 
 // verify returns an error unless the database holds as many writes as were

@@ -25,6 +25,9 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
+// warmUp is how many handovers come before those that are measured.
+const warmUp = 5
+
 // measureHandovers has one manager release and another, with connections of its
 // own, wait.
 func measureHandovers(ctx context.Context, o options, places []*place, r *results) error {

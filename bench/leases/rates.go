@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/sqlfence/sqlfence/internal/rate"
 	"github.com/sqlfence/sqlfence/lease"
 )
 
@@ -24,10 +22,6 @@ type way struct {
 var clientCounts = []int{1, 8}
 
 const mostClients = 8
-
-// warmUp is how often each client does it before the clock starts: pools are
-// filled then, and statements prepared.
-const warmUp = 5
 
 // managed is a pair through a Manager, as a program does it.
 func managed(store lease.Store) (func(ctx context.Context, client int) (func() error, error), error) {
@@ -91,40 +85,13 @@ func measureRates(ctx context.Context, o options, places []*place, r *results) e
 
 // measure returns how many pairs the clients do per second, all together.
 func measure(ctx context.Context, w way, clients int, d time.Duration) (float64, error) {
-	var (
-		warm, done sync.WaitGroup
-		start      = make(chan struct{})
-		stop       atomic.Bool
-		total      atomic.Int64
-		errs       = make([]error, clients)
-	)
-	warm.Add(clients)
-	for client := range clients {
-		pair, err := w.pair(ctx, client)
-		if err != nil {
+	pairs := make([]func() error, clients)
+	for client := range pairs {
+		var err error
+		if pairs[client], err = w.pair(ctx, client); err != nil {
 			return 0, err
 		}
-		done.Go(func() {
-			for range warmUp {
-				if errs[client] == nil {
-					errs[client] = pair()
-				}
-			}
-			warm.Done()
-			<-start
-			n := int64(0)
-			for errs[client] == nil && !stop.Load() {
-				errs[client] = pair()
-				n++
-			}
-			total.Add(n)
-		})
 	}
-	warm.Wait()
-	began := time.Now()
-	close(start)
-	timer := time.AfterFunc(d, func() { stop.Store(true) })
-	defer timer.Stop()
-	done.Wait()
-	return float64(total.Load()) / time.Since(began).Seconds(), errors.Join(errs...)
+	r, err := rate.Measure(d, pairs)
+	return r.PerSecond, err
 }

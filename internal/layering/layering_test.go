@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	"internal/linear":     {"lease"},
 	"internal/cmd/*":      {"internal/testserver"},
 	"examples/*":          public,
-	"bench":               append([]string{"internal/testserver"}, public...), // it measures on throwaway servers
+	"bench":               append([]string{"internal/testserver", "internal/rate"}, public...), // it measures on throwaway servers
 }
 
 // public is what a user's program may import.
