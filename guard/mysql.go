@@ -159,7 +159,8 @@ func migrateMySQL(ctx context.Context, db *sql.DB) (err error) {
 	// Programs that start at once wait for each other here. DDL cannot be rolled
 	// back, and each statement of the schema does nothing where it is done already.
 	var name sql.NullString
-	if err := conn.QueryRowContext(ctx, "SELECT CONCAT('sqlfence.migrate.', LEFT(SHA1(DATABASE()), 32))").Scan(&name); err != nil {
+	// SHA1 has gone from MySQL with 9.6.
+	if err := conn.QueryRowContext(ctx, "SELECT CONCAT('sqlfence.migrate.', LEFT(SHA2(DATABASE(), 256), 32))").Scan(&name); err != nil {
 		return err
 	}
 	if !name.Valid {

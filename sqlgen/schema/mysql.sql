@@ -707,29 +707,32 @@ END
 CREATE PROCEDURE IF NOT EXISTS sqlfence_blockers(IN p_waiting BIGINT)
 SQL SECURITY DEFINER READS SQL DATA
 BEGIN
-	IF VERSION() LIKE '%MariaDB%' THEN
-		SELECT b.trx_mysql_thread_id AS id, CONCAT(p.user, '@', p.host) AS account,
-			TIMESTAMPDIFF(MICROSECOND, b.trx_started, CURRENT_TIMESTAMP(6)) AS age, b.trx_id AS trx
-		FROM information_schema.innodb_lock_waits AS w
-		JOIN information_schema.innodb_trx AS r ON r.trx_id = w.requesting_trx_id
-		JOIN information_schema.innodb_trx AS b ON b.trx_id = w.blocking_trx_id
-		LEFT JOIN information_schema.processlist AS p ON p.id = b.trx_mysql_thread_id
-		WHERE r.trx_mysql_thread_id = p_waiting AND r.trx_id <> 0
-			AND (b.trx_id <> 0 OR b.trx_rows_locked > 0 AND 1 = (
-				SELECT COUNT(*) FROM information_schema.innodb_trx AS o WHERE o.trx_id = 0 AND o.trx_rows_locked > 0))
-			AND (b.trx_requested_lock_id IS NULL OR b.trx_requested_lock_id <> w.blocking_lock_id)
-		ORDER BY b.trx_started;
-	ELSE
-		SELECT b.trx_mysql_thread_id AS id, CONCAT(p.user, '@', p.host) AS account,
-			TIMESTAMPDIFF(MICROSECOND, b.trx_started, CURRENT_TIMESTAMP(6)) AS age, b.trx_id AS trx
-		FROM performance_schema.data_lock_waits AS w
-		JOIN information_schema.innodb_trx AS r ON r.trx_id = w.requesting_engine_transaction_id
-		JOIN information_schema.innodb_trx AS b ON b.trx_id = w.blocking_engine_transaction_id
-		JOIN performance_schema.data_locks AS k ON k.engine_lock_id = w.blocking_engine_lock_id AND k.lock_status = 'GRANTED'
-		LEFT JOIN information_schema.processlist AS p ON p.id = b.trx_mysql_thread_id
-		WHERE r.trx_mysql_thread_id = p_waiting
-		ORDER BY b.trx_started;
-	END IF;
+	-- Each server reads its own half alone: they have no table of waits in common, and
+	-- MySQL resolves the names of information_schema when it creates a procedure.
+	/*M!100600
+	SELECT b.trx_mysql_thread_id AS id, CONCAT(p.user, '@', p.host) AS account,
+		TIMESTAMPDIFF(MICROSECOND, b.trx_started, CURRENT_TIMESTAMP(6)) AS age, b.trx_id AS trx
+	FROM information_schema.innodb_lock_waits AS w
+	JOIN information_schema.innodb_trx AS r ON r.trx_id = w.requesting_trx_id
+	JOIN information_schema.innodb_trx AS b ON b.trx_id = w.blocking_trx_id
+	LEFT JOIN information_schema.processlist AS p ON p.id = b.trx_mysql_thread_id
+	WHERE r.trx_mysql_thread_id = p_waiting AND r.trx_id <> 0
+		AND (b.trx_id <> 0 OR b.trx_rows_locked > 0 AND 1 = (
+			SELECT COUNT(*) FROM information_schema.innodb_trx AS o WHERE o.trx_id = 0 AND o.trx_rows_locked > 0))
+		AND (b.trx_requested_lock_id IS NULL OR b.trx_requested_lock_id <> w.blocking_lock_id)
+	ORDER BY b.trx_started;
+	*/
+	/*!80000
+	SELECT b.trx_mysql_thread_id AS id, CONCAT(p.user, '@', p.host) AS account,
+		TIMESTAMPDIFF(MICROSECOND, b.trx_started, CURRENT_TIMESTAMP(6)) AS age, b.trx_id AS trx
+	FROM performance_schema.data_lock_waits AS w
+	JOIN information_schema.innodb_trx AS r ON r.trx_id = w.requesting_engine_transaction_id
+	JOIN information_schema.innodb_trx AS b ON b.trx_id = w.blocking_engine_transaction_id
+	JOIN performance_schema.data_locks AS k ON k.engine_lock_id = w.blocking_engine_lock_id AND k.lock_status = 'GRANTED'
+	LEFT JOIN information_schema.processlist AS p ON p.id = b.trx_mysql_thread_id
+	WHERE r.trx_mysql_thread_id = p_waiting
+	ORDER BY b.trx_started;
+	*/
 END
 ;
 
