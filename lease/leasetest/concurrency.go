@@ -198,6 +198,9 @@ var concurrencyClauses = []clause{
 					if err == nil && len(renewed) == 1 {
 						err = renewed[0].Err
 					}
+					if errors.Is(err, lease.ErrLost) && !errors.Is(err, lease.ErrNotOwner) {
+						t.Errorf("Renew: %v, want ErrNotOwner: a resource that was released is nobody's", err)
+					}
 					if errors.Is(err, lease.ErrLost) || t.Failed() {
 						return
 					}

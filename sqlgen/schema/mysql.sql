@@ -313,15 +313,19 @@ BEGIN
 	FROM sqlfence_lease AS l WHERE l.resource = p_resource AND l.at = CURRENT_TIMESTAMP(6) FOR UPDATE SKIP LOCKED;
 	IF o_epoch IS NULL THEN
 		SET v_locked = FALSE;
-		SELECT l.owner, l.epoch, l.grant_id, l.expires_at INTO o_holder, o_epoch, v_grant, v_expires
-		FROM sqlfence_lease AS l WHERE l.resource = p_resource AND l.at = CURRENT_TIMESTAMP(6);
+		-- One statement, so that lease and mark are of one moment: whoever has the lock
+		-- may be done with it any time.
+		SELECT l.owner, l.epoch, l.grant_id, l.expires_at, g.high_water, g.grant_id
+		INTO o_holder, o_epoch, v_grant, v_expires, o_mark, v_mark_grant
+		FROM sqlfence_lease AS l LEFT JOIN sqlfence_guard AS g ON g.resource = l.resource AND g.at = CURRENT_TIMESTAMP(6)
+		WHERE l.resource = p_resource AND l.at = CURRENT_TIMESTAMP(6);
 	END IF;
-	IF p_own THEN
-		SELECT g.high_water, g.grant_id INTO o_mark, v_mark_grant
-		FROM sqlfence_guard AS g WHERE g.resource = p_resource AND g.at = CURRENT_TIMESTAMP(6);
-	ELSE
+	IF NOT p_own THEN
 		SELECT g.high_water, g.grant_id INTO o_mark, v_mark_grant
 		FROM sqlfence_guard AS g WHERE g.resource = p_resource AND g.at = CURRENT_TIMESTAMP(6) LOCK IN SHARE MODE;
+	ELSEIF v_locked THEN
+		SELECT g.high_water, g.grant_id INTO o_mark, v_mark_grant
+		FROM sqlfence_guard AS g WHERE g.resource = p_resource AND g.at = CURRENT_TIMESTAMP(6);
 	END IF;
 	SET v_now = UTC_TIMESTAMP(6);
 	CALL sqlfence_judge(v_now, p_owner, p_epoch, p_grant, o_holder, o_epoch, v_grant, v_expires, o_mark, v_mark_grant, o_outcome);
