@@ -156,12 +156,48 @@ func (d *MySQL) UntilWaiting(n int, text string) {
 }
 
 // thread is where InnoDB's status tells the connection of a transaction.
-var thread = regexp.MustCompile(`(?:MySQL|MariaDB) thread id (\d+)`)
+var thread = regexp.MustCompile(`MariaDB thread id (\d+)`)
 
 // waiting returns the connections to the database that wait for a lock in a statement
-// that contains text. It is InnoDB's status that is asked: the tables of
-// information_schema are not renewed while somebody looks at them all the time.
+// that contains text. On MariaDB it is InnoDB's status that is asked: the tables of
+// information_schema are not renewed while somebody looks at them all the time. That
+// of MySQL tells nothing of a transaction that has only read.
 func (d *MySQL) waiting(text string) (ids []int64) {
+	d.t.Helper()
+	if d.mariaDB() {
+		return d.waitingByStatus(text)
+	}
+	rows, err := d.DB.QueryContext(context.Background(), `SELECT DISTINCT t.processlist_id
+		FROM performance_schema.data_lock_waits AS w JOIN performance_schema.threads AS t ON t.thread_id = w.requesting_thread_id
+		WHERE t.processlist_db = DATABASE() AND LOCATE(?, t.processlist_info) > 0`, text)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			d.t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	if err := rows.Err(); err != nil {
+		d.t.Fatal(err)
+	}
+	return ids
+}
+
+// mariaDB tells which of the two servers this is.
+func (d *MySQL) mariaDB() bool {
+	d.t.Helper()
+	var version string
+	if err := d.DB.QueryRowContext(context.Background(), "SELECT VERSION()").Scan(&version); err != nil {
+		d.t.Fatal(err)
+	}
+	return strings.Contains(version, "MariaDB")
+}
+
+func (d *MySQL) waitingByStatus(text string) (ids []int64) {
 	d.t.Helper()
 	ctx := context.Background()
 	var kind, name, status string

@@ -2,6 +2,7 @@ package mysql_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -74,7 +75,7 @@ func TestAProcedureThatIsKilledLeavesNoTransactionOpen(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- op() }()
 			d.UntilWaiting(1, inFenceLock)
-			if _, err := d.DB.Exec("KILL QUERY ?", id); err != nil {
+			if _, err := d.DB.Exec(fmt.Sprintf("KILL QUERY %d", id)); err != nil {
 				t.Fatal(err)
 			}
 			if err := <-done; fencetest.Number(err) != 1317 {
