@@ -20,7 +20,8 @@ const (
 	maxSingles = 4
 	// minBatch and maxBatches: many leases are renewed by several requests, one
 	// after the other, so that none is so long that its end comes too late for
-	// all; and by few, so that their number does not grow with the leases.
+	// all; and by few, so that their number does not grow with the leases. A
+	// [Batcher] has a minBatch of its own.
 	minBatch   = 1000
 	maxBatches = 16
 	// reserveTimeout bounds how long KeepAlive waits for a connection of its
@@ -34,13 +35,15 @@ const (
 // itself, so a deadline is never behind a request that hangs.
 //
 // All leases that are due go into one request, or a few if there are thousands,
-// in the order of their names, every TTL/3. A lease whose renewal fails while the request succeeds (its row
-// is locked, say) is retried alone, because the batch would skip it again.
+// in the order of their names, every TTL/3. A lease whose renewal fails while the
+// request succeeds (its row is locked, say) is retried alone, because the batch
+// would skip it again.
 //
 // Lock order: renewer, lease.
 type renewer struct {
-	manager *Manager
-	poke    chan struct{} // wakes the goroutine
+	manager  *Manager
+	minBatch int
+	poke     chan struct{} // wakes the goroutine
 
 	mu      sync.Mutex
 	kept    map[*Lease]*entry
@@ -77,7 +80,10 @@ type call struct {
 }
 
 func (r *renewer) init(m *Manager) {
-	r.manager = m
+	r.manager, r.minBatch = m, minBatch
+	if batcher, ok := m.store.(Batcher); ok {
+		r.minBatch = batcher.Batch()
+	}
 	r.poke = make(chan struct{}, 1)
 	r.kept = make(map[*Lease]*entry)
 }
@@ -309,7 +315,7 @@ func (r *renewer) turn() (time.Duration, bool) {
 		r.size = 0
 	case r.batch == nil:
 		if r.size == 0 {
-			r.size = max(minBatch, (len(batch)+maxBatches-1)/maxBatches)
+			r.size = max(r.minBatch, (len(batch)+maxBatches-1)/maxBatches)
 		}
 		if len(batch) > r.size {
 			// Those with the least time left first.

@@ -62,8 +62,16 @@ type Watcher interface {
 	Watch(resource string, wake func()) (live func() bool, stop func())
 }
 
+// Batcher is implemented by stores to which a request costs much and one more lease
+// in it little: sqlite, where all of a request wait for one lock.
+type Batcher interface {
+	// Batch returns how many leases a manager renews by one request before it makes
+	// a second one.
+	Batch() int
+}
+
 // Reserver is implemented by stores on a connection pool that the program uses
-// too: postgres. Renewals must not wait until its transactions leave a
+// too: postgres, mysql, sqlite. Renewals must not wait until its transactions leave a
 // connection over (CASES D11).
 type Reserver interface {
 	// Reserve returns what renews on a connection of its own, which it takes

@@ -63,12 +63,14 @@ const (
 	// version, floor, now; owner, epoch, grant, expiry of the lease (NULL if
 	// there is none); mark and its grant (NULL if there is none). Times are in
 	// milliseconds. No row: the schema is incomplete.
-	SQLiteLeaseState = `SELECT m.version, m.floor, ` + sqliteNow + `,
-	l.owner, l.epoch, l.grant_id, l.expires_at, f.high_water, f.grant_id
+	SQLiteLeaseState = `SELECT ` + sqliteStateColumns + `
 FROM main.sqlfence_meta AS m
 LEFT JOIN main.sqlfence_leases AS l ON l.resource = ?1
 LEFT JOIN main.sqlfence_fences AS f ON f.resource = ?1
 WHERE m.only = 1`
+
+	sqliteStateColumns = `m.version, m.floor, ` + sqliteNow + `,
+	l.owner, l.epoch, l.grant_id, l.expires_at, f.high_water, f.grant_id`
 
 	// SQLiteLeaseGrant makes the resource ?1 held by owner ?2 for ?3
 	// milliseconds, under an epoch above every one minted or seen and a fresh
@@ -110,15 +112,6 @@ ON CONFLICT (resource) DO UPDATE
 SET high_water = excluded.high_water, grant_id = excluded.grant_id
 WHERE excluded.high_water > f.high_water`
 
-	// SQLiteLeaseRenew moves the expiry of resource ?1, held by owner ?2 under
-	// epoch ?3 and grant ?4, to ?5 milliseconds from now. It returns the new
-	// expiry, or no row: not the owner, lapsed, another epoch or grant, or the
-	// mark has moved.
-	SQLiteLeaseRenew = `UPDATE main.sqlfence_leases
-SET expires_at = ` + sqliteNow + ` + ?5
-WHERE ` + sqliteHolds + `
-RETURNING expires_at`
-
 	// SQLiteLeaseRelease frees resource ?1, held by owner ?2 under epoch ?3
 	// and grant ?4, and gives it the next epoch and a grant that nobody has.
 	// It affects one row, after which [SQLiteLeaseMark] must follow; or none,
@@ -132,3 +125,47 @@ WHERE epoch < ` + sqliteMaxEpoch + ` AND ` + sqliteHolds
 	sqliteHolds = `resource = ?1 AND owner = ?2 AND epoch = ?3 AND grant_id = ?4 AND expires_at > ` + sqliteNow + `
 	AND EXISTS (SELECT 1 FROM main.sqlfence_fences AS f WHERE f.resource = ?1 AND f.high_water = ?3 AND f.grant_id = ?4)`
 )
+
+// SQLiteRenewParams is how many parameters [SQLiteLeaseRenew] takes for each claim.
+const SQLiteRenewParams = 5
+
+// SQLiteLeaseRenew moves the expiry of n leases, of n different resources. A claim
+// is resource, owner, epoch, grant and the milliseconds from now to the new expiry. For
+// each that holds it returns resource and new expiry, in any order; and no row for one
+// that is not the owner, has lapsed, has another epoch or grant, or whose mark has
+// moved. All are judged, and renewed, by one reading of the clock.
+//
+// It is written as an INSERT because an UPDATE … FROM may compare every claim with every
+// lease: by what ANALYZE once counted, SQLite decides which of the two it looks up in the
+// other. Behind CROSS JOIN it is always the lease, by its key. The INSERT finds each row
+// there, and inserts none.
+func SQLiteLeaseRenew(n int) string {
+	return `WITH sqlfence_c (resource, owner, epoch, grant_id, ttl) AS (VALUES ` + sqliteRows(n, SQLiteRenewParams) + `)
+INSERT INTO main.sqlfence_leases AS l (resource, owner, epoch, grant_id, expires_at)
+SELECT h.resource, h.owner, h.epoch, h.grant_id, ` + sqliteNow + ` + c.ttl
+FROM sqlfence_c AS c
+CROSS JOIN main.sqlfence_leases AS h ON h.resource = +c.resource
+WHERE h.owner = c.owner AND h.epoch = c.epoch AND h.grant_id = c.grant_id AND h.expires_at > ` + sqliteNow + `
+	AND EXISTS (SELECT 1 FROM main.sqlfence_fences AS f
+		WHERE f.resource = h.resource AND f.high_water = h.epoch AND f.grant_id = h.grant_id)
+ON CONFLICT (resource) DO UPDATE SET expires_at = excluded.expires_at
+RETURNING resource, expires_at`
+}
+
+// SQLiteLeaseStates is [SQLiteLeaseState] for n resources, in any order, each row
+// beginning with its resource.
+func SQLiteLeaseStates(n int) string {
+	return `WITH sqlfence_r (resource) AS (VALUES ` + sqliteRows(n, 1) + `)
+SELECT r.resource, ` + sqliteStateColumns + `
+FROM main.sqlfence_meta AS m
+CROSS JOIN sqlfence_r AS r
+LEFT JOIN main.sqlfence_leases AS l ON l.resource = +r.resource
+LEFT JOIN main.sqlfence_fences AS f ON f.resource = +r.resource
+WHERE m.only = 1`
+}
+
+// sqliteRows is a list of n rows of anonymous parameters.
+func sqliteRows(n, width int) string {
+	row := "(" + strings.Repeat("?, ", width-1) + "?)"
+	return strings.Repeat(row+", ", n-1) + row
+}

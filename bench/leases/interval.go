@@ -122,6 +122,12 @@ func (s granted) Acquire(_ context.Context, req lease.AcquireRequest) (lease.Gra
 	return s.grants[req.Resource], nil
 }
 
+// grantedBatcher is one whose store knows how many leases go into a request.
+type grantedBatcher struct {
+	granted
+	lease.Batcher
+}
+
 // acquired acquires all in one transaction: one by one they would wait for the disk
 // ten thousand times.
 func acquired(ctx context.Context, store lease.Store, bulk bulk, names []string) (lease.Store, error) {
@@ -136,5 +142,8 @@ func acquired(ctx context.Context, store lease.Store, bulk bulk, names []string)
 		}
 		return nil
 	})
+	if b, ok := store.(lease.Batcher); ok {
+		return grantedBatcher{granted{store, grants}, b}, err
+	}
 	return granted{store, grants}, err
 }

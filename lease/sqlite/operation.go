@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/sqlfence/sqlfence/guard"
 	"github.com/sqlfence/sqlfence/lease"
+	"github.com/sqlfence/sqlfence/lease/internal/connection"
 )
 
 const (
@@ -38,8 +38,9 @@ const (
 // the write lock, and what it does under the lock.
 type operation struct {
 	resource string
-	wait     time.Duration // for the lock; untilContextEnds if negative
-	durable  bool          // whether the commit must survive a power failure
+	wait     time.Duration    // for the lock; untilContextEnds if negative
+	durable  bool             // whether the commit must survive a power failure
+	kept     *connection.Kept // where it runs; nil: on any connection of the pool
 	look     func(context.Context, Querier) error
 	do       func(context.Context, Querier) error
 }
@@ -63,9 +64,7 @@ func (s *Store) write(ctx context.Context, op operation) error {
 	defer cancel()
 
 	switch q := s.q.(type) {
-	case interface {
-		Conn(context.Context) (*sql.Conn, error)
-	}:
+	case connection.Pool:
 		if op.look != nil {
 			if err := op.look(bounded, s.q); err != nil && !isBusy(err) {
 				return w.noConnection(ctx, bounded, err)
@@ -75,12 +74,16 @@ func (s *Store) write(ctx context.Context, op operation) error {
 			return w.blocked(ctx, errors.New("other operations of this store came first"))
 		}
 		defer func() { <-s.turn }()
-		conn, err := q.Conn(bounded)
+		run := func(conn *sql.Conn) error { return w.own(ctx, bounded, conn) }
+		if op.kept != nil {
+			return op.kept.Do(bounded, run)
+		}
+		conn, err := connection.Of(bounded, q)
 		if err != nil {
 			return w.noConnection(ctx, bounded, err)
 		}
 		defer conn.Close()
-		return w.own(ctx, bounded, conn)
+		return run(conn)
 	case *sql.Conn:
 		return w.own(ctx, bounded, q)
 	default:
@@ -126,7 +129,7 @@ func (w *waiter) own(ctx, bounded context.Context, conn *sql.Conn) (err error) {
 	defer func() {
 		// A connection whose state is not known must not be used again.
 		if restoreErr := restore(); restoreErr != nil {
-			discard(conn)
+			connection.Discard(conn)
 		}
 	}()
 	if err != nil {
@@ -156,7 +159,7 @@ func (w *waiter) attempt(ctx, bounded context.Context, conn *sql.Conn) error {
 	if _, err := conn.ExecContext(bounded, "BEGIN IMMEDIATE"); err != nil {
 		// The lock may have been had all the same, if bounded ended just then.
 		if bounded.Err() != nil {
-			discard(conn)
+			connection.Discard(conn)
 		}
 		return err
 	}
@@ -169,7 +172,7 @@ func (w *waiter) attempt(ctx, bounded context.Context, conn *sql.Conn) error {
 	}
 	if err != nil {
 		if _, rollbackErr := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); rollbackErr != nil {
-			discard(conn)
+			connection.Discard(conn)
 		}
 	}
 	return err
@@ -345,11 +348,6 @@ func (s *Store) inspect(ctx context.Context, resource string) (state, error) {
 			return found, err
 		}
 	}
-}
-
-// discard closes the connection instead of giving it back to the pool.
-func discard(conn *sql.Conn) {
-	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 }
 
 // The result codes of SQLite: https://www.sqlite.org/rescode.html

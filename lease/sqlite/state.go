@@ -25,16 +25,24 @@ type state struct {
 }
 
 func readState(ctx context.Context, q Querier, resource string) (state, error) {
+	s, err := scanState(q.QueryRowContext(ctx, sqlgen.SQLiteLeaseState, resource).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return state{}, errNoMeta
+	}
+	return s, err
+}
+
+// errNoMeta is the error of an incomplete schema.
+var errNoMeta = &guard.SetupError{Problem: "the table sqlfence_meta is empty", Remedy: "run guard.Migrate"}
+
+// scanState reads the columns of [sqlgen.SQLiteLeaseState].
+func scanState(scan func(columns ...any) error) (state, error) {
 	var (
 		s                                    state
 		version                              int64
 		epoch, grant, expiry, mark, markedBy sql.NullInt64
 	)
-	err := q.QueryRowContext(ctx, sqlgen.SQLiteLeaseState, resource).Scan(
-		&version, &s.floor, &s.now, &s.owner, &epoch, &grant, &expiry, &mark, &markedBy)
-	if errors.Is(err, sql.ErrNoRows) {
-		return state{}, &guard.SetupError{Problem: "the table sqlfence_meta is empty", Remedy: "run guard.Migrate"}
-	}
+	err := scan(&version, &s.floor, &s.now, &s.owner, &epoch, &grant, &expiry, &mark, &markedBy)
 	if err != nil {
 		return state{}, setup(err)
 	}
@@ -50,6 +58,9 @@ func readState(ctx context.Context, q Querier, resource string) (state, error) {
 
 // setup tells missing tables from other failures.
 func setup(err error) error {
+	if err == nil {
+		return nil
+	}
 	if text := err.Error(); strings.Contains(text, "no such table") && strings.Contains(text, "sqlfence_") {
 		return &guard.SetupError{Problem: "the tables of sqlfence are missing", Remedy: "run guard.Migrate", Err: err}
 	}
@@ -77,11 +88,7 @@ func (s state) denial(req lease.AcquireRequest) error {
 }
 
 // loss returns why a claim was refused by the statement before.
-func loss(ctx context.Context, q Querier, op string, c lease.Claim) error {
-	s, err := readState(ctx, q, c.Token.Resource)
-	if err != nil {
-		return err
-	}
+func (s state) loss(op string, c lease.Claim) error {
 	e := &lease.LossError{Op: op, Claim: c, Holder: s.owner.String, Epoch: s.epoch, HighWater: s.mark}
 	switch {
 	case !s.owner.Valid || s.owner.String != c.Owner:

@@ -44,6 +44,7 @@ import (
 // Querier runs statements. *sql.DB, *sql.Conn and *sql.Tx are Queriers.
 type Querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
@@ -165,56 +166,6 @@ func raiseMark(ctx context.Context, q Querier, resource string) error {
 	return err
 }
 
-// Renew implements [lease.Store]. All claims are renewed in one transaction.
-// It waits for the write lock until ctx ends; then nothing has been renewed.
-func (s *Store) Renew(ctx context.Context, claims []lease.Claim) ([]lease.Renewed, error) {
-	renewed := make([]lease.Renewed, len(claims))
-	valid := make([]int, 0, len(claims))
-	for i, c := range claims {
-		renewed[i].Err = validate(c)
-		if renewed[i].Err == nil {
-			renewed[i].Err = lease.ValidateTTL(c.TTL)
-		}
-		if renewed[i].Err == nil {
-			valid = append(valid, i)
-		}
-	}
-	if len(valid) == 0 {
-		return renewed, nil
-	}
-	err := s.write(ctx, operation{
-		resource: claims[valid[0]].Token.Resource,
-		wait:     untilContextEnds,
-		do: func(ctx context.Context, q Querier) error {
-			for _, i := range valid {
-				expiry, err := renew(ctx, q, claims[i])
-				if loss := (*lease.LossError)(nil); err != nil && !errors.As(err, &loss) {
-					return err
-				}
-				renewed[i] = lease.Renewed{Expiry: expiry, Err: err}
-			}
-			return nil
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	return renewed, nil
-}
-
-func renew(ctx context.Context, q Querier, c lease.Claim) (time.Time, error) {
-	var expiry int64
-	err := q.QueryRowContext(ctx, sqlgen.SQLiteLeaseRenew,
-		c.Token.Resource, c.Owner, c.Token.Epoch, c.Token.Grant, milliseconds(c.TTL)).Scan(&expiry)
-	if errors.Is(err, sql.ErrNoRows) {
-		return time.Time{}, loss(ctx, q, "renew", c)
-	}
-	if err != nil {
-		return time.Time{}, setup(err)
-	}
-	return time.UnixMilli(expiry).UTC(), nil
-}
-
 // Release implements [lease.Store].
 func (s *Store) Release(ctx context.Context, claim lease.Claim, wait time.Duration) error {
 	if err := validate(claim); err != nil {
@@ -238,7 +189,11 @@ func (s *Store) Release(ctx context.Context, claim lease.Claim, wait time.Durati
 				return err
 			}
 			if n == 0 {
-				return loss(ctx, q, "release", claim)
+				found, err := readState(ctx, q, claim.Token.Resource)
+				if err != nil {
+					return err
+				}
+				return found.loss("release", claim)
 			}
 			return raiseMark(ctx, q, claim.Token.Resource)
 		},
