@@ -166,6 +166,11 @@ func (s *Store) withdraw(ctx context.Context, req lease.AcquireRequest, request 
 // Renew implements [lease.Store]: a script for every 1,000 leases, in one round
 // trip; on a Cluster, whose keys are on several servers, a script for each
 // lease, in one pipeline for each server.
+//
+// It is always a pipeline, because go-redis has connections of their own for those:
+// renewals do not wait for one of the pool, which commands of the program may all have
+// taken (CASES D11). A negative PipelinePoolSize takes that away: give the store a
+// client of its own then.
 func (s *Store) Renew(ctx context.Context, claims []lease.Claim) ([]lease.Renewed, error) {
 	renewed := make([]lease.Renewed, len(claims))
 	valid := make([]int, 0, len(claims))
@@ -196,7 +201,7 @@ func (s *Store) Renew(ctx context.Context, claims []lease.Claim) ([]lease.Renewe
 	if len(requests) == 0 {
 		return renewed, ctx.Err()
 	}
-	answers, errs := s.runAll(ctx, requests)
+	answers, errs := s.runAll(ctx, requests, s.pipe)
 	for n := range requests {
 		part := valid[n*size : min((n+1)*size, len(valid))]
 		if errs[n] == nil && len(answers[n]) != len(part) {
@@ -308,7 +313,7 @@ func (s *Store) Advance(ctx context.Context, token guard.Token) error {
 
 // run runs one script.
 func (s *Store) run(ctx context.Context, script *goredis.Script, keys []string, args ...any) ([]any, error) {
-	answers, errs := s.runAll(ctx, []request{{script, keys, args}})
+	answers, errs := s.runAll(ctx, []request{{script, keys, args}}, s.send)
 	return answers[0], errs[0]
 }
 
@@ -319,10 +324,9 @@ type request struct {
 	args   []any
 }
 
-// runAll runs scripts in one round trip to each server concerned, and again in
-// full those that the server does not know. There is an answer or an error for
-// each. It returns when ctx ends, also where the client does not heed it.
-func (s *Store) runAll(ctx context.Context, requests []request) ([][]any, []error) {
+// runAll runs scripts by send. There is an answer or an error for each. It returns
+// when ctx ends, also where the client does not heed it.
+func (s *Store) runAll(ctx context.Context, requests []request, send func(context.Context, []request) ([][]any, []error)) ([][]any, []error) {
 	if err := ctx.Err(); err != nil {
 		return everywhere(&notSentError{err}, len(requests))
 	}
@@ -332,15 +336,32 @@ func (s *Store) runAll(ctx context.Context, requests []request) ([][]any, []erro
 	}
 	done := make(chan result, 1)
 	go func() {
-		answers, errs := s.send(ctx, requests)
+		answers, errs := send(ctx, requests)
 		done <- result{answers, errs}
 	}()
 	select {
 	case r := <-done:
+		for i, err := range r.errs {
+			r.errs[i] = s.tellPool(err)
+		}
 		return r.answers, r.errs
 	case <-ctx.Done():
-		return everywhere(ctx.Err(), len(requests))
+		return everywhere(s.tellPool(ctx.Err()), len(requests))
 	}
+}
+
+// tellPool adds to an error what looks like a server that does not answer, and is cured
+// elsewhere.
+func (s *Store) tellPool(err error) error {
+	client, ok := s.client.(*goredis.Client)
+	if !ok || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, goredis.ErrPoolTimeout) {
+		return err
+	}
+	size := client.Options().PoolSize
+	if stats := client.PoolStats(); stats.IdleConns > 0 || int64(stats.TotalConns) < int64(size) {
+		return err
+	}
+	return fmt.Errorf("%w: all %d connections of the client are in use (PoolSize): give the lease store a client of its own", err, size)
 }
 
 func everywhere(err error, n int) ([][]any, []error) {
@@ -351,13 +372,17 @@ func everywhere(err error, n int) ([][]any, []error) {
 	return make([][]any, n), errs
 }
 
+// send runs one script on a connection of the client's pool.
 func (s *Store) send(ctx context.Context, requests []request) ([][]any, []error) {
+	r := requests[0]
+	answer, err := r.script.Run(ctx, s.client, r.keys, r.args...).Slice()
+	return [][]any{answer}, []error{err}
+}
+
+// pipe runs scripts in one round trip to each server concerned, and again in full
+// those that the server does not know.
+func (s *Store) pipe(ctx context.Context, requests []request) ([][]any, []error) {
 	answers, errs := make([][]any, len(requests)), make([]error, len(requests))
-	if len(requests) == 1 {
-		r := requests[0]
-		answers[0], errs[0] = r.script.Run(ctx, s.client, r.keys, r.args...).Slice()
-		return answers, errs
-	}
 	pipe := func(pending []int, add func(p goredis.Pipeliner, r request) *goredis.Cmd) {
 		p := s.client.Pipeline()
 		commands := make([]*goredis.Cmd, len(pending))
