@@ -181,6 +181,7 @@ func (m *Manager) grant(ctx context.Context, set settings, req AcquireRequest) (
 	} else if l, err = m.register(ctx, set, req, g, sent); err != nil {
 		return nil, err
 	}
+	m.grants.add(l)
 	// The TTL counts from the grant, but of the grant's time we know only that
 	// it was not before the request was sent. If the request had to queue, the
 	// lease would reach its caller with little or nothing left (CASES D13b), so

@@ -48,7 +48,8 @@
 //
 // The owner is the manager, by default under a name that no other manager has.
 // A second Acquire of a resource that the same owner holds gets a new, greater
-// token and thereby fences the first, see [Reentry]: two handles never share a
-// token unless [ReentryExtend] asks for it. Goroutines that shall exclude each
-// other under one owner need [ReentryRefuse].
+// token and thereby fences the first, whose context ends at once, see [Reentry]:
+// two handles never share a token unless [ReentryExtend] asks for it. Goroutines
+// that shall exclude each other under one owner, a pool of workers with one
+// manager say, need [OnReentry]([ReentryRefuse]).
 package lease

@@ -17,3 +17,14 @@ func (m *Manager) Renewing() bool {
 	defer m.renewer.mu.Unlock()
 	return m.renewer.running
 }
+
+// Granted returns how many leases the manager knows that have not ended.
+func (m *Manager) Granted() int {
+	m.grants.mu.Lock()
+	defer m.grants.mu.Unlock()
+	n := 0
+	for _, all := range m.grants.live {
+		n += len(all)
+	}
+	return n
+}

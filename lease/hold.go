@@ -9,6 +9,14 @@ import (
 // carries the token, renews in the background while fn runs, and releases at
 // the end, also if fn panics; the panic goes on.
 //
+// It waits for other managers, not for its own: while a lease of this manager
+// holds the resource, Hold is granted a newer epoch and ends that lease, fn's
+// context included. With [OnReentry]([ReentryRefuse]) goroutines that share a
+// manager wait for each other; a Hold of the same resource inside of fn then waits
+// for itself.
+//
+// fn runs after a wait: what was read before Hold may be old by then.
+//
 // fn's context ends with ctx; or, with a cause that matches [ErrLost] and
 // tells why, when ownership ends: no later than the TTL after the last
 // successful request was sent. If ctx ends, the lease is still renewed until
@@ -17,7 +25,8 @@ import (
 //
 // Hold returns Acquire's error without running fn; otherwise fn's error,
 // joined with the loss if ownership ended before fn returned, also if fn
-// returned nil, and with Release's error.
+// returned nil, and with Release's error. A loss that only the release finds is
+// left out if fn's error matches [ErrLost] already.
 func (m *Manager) Hold(ctx context.Context, resource string, fn func(context.Context) error, opts ...Option) error {
 	l, err := m.Acquire(ctx, resource, opts...)
 	if err != nil {
@@ -39,7 +48,11 @@ func (l *Lease) hold(ctx context.Context, fn func(context.Context) error) (err e
 			}
 			return
 		}
-		if released := l.Release(ctx); released != nil {
+		released := l.Release(ctx)
+		if errors.Is(released, ErrLost) && errors.Is(err, ErrLost) {
+			return // fn has found out before
+		}
+		if released != nil {
 			err = errors.Join(err, released)
 		}
 	}()

@@ -203,3 +203,48 @@ func TestContextOfHoldEndsWithIt(t *testing.T) {
 		wantIs(t, "cause", context.Cause(leaked), lease.ErrLost)
 	})
 }
+
+// What fn has found out is not told twice; what it has not is told.
+func TestHoldTellsALossOnce(t *testing.T) {
+	fenced := &guard.FencedError{Token: guard.Token{Resource: "r", Epoch: 1}, HighWater: 2}
+	for _, tt := range []struct {
+		name     string
+		returned error
+		want     string
+	}{
+		{"fn was fenced", fenced, fenced.Error()},
+		{"fn failed for another reason", errJob, errJob.Error() + "\n" + lease.ErrNotOwner.Error()},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newScript()
+				a := manager(t, store, lease.TTL(9*time.Second), lease.Owner("a"))
+				b := manager(t, store, lease.Owner("b"))
+				err := a.Hold(t.Context(), "r", func(context.Context) error {
+					store.ahead.Store(int64(time.Minute))
+					take(t, b, "r")
+					return tt.returned
+				})
+				wantIs(t, "Hold", err, tt.returned, lease.ErrLost)
+				if got, _, _ := strings.Cut(err.Error(), ": release of"); got != tt.want {
+					t.Errorf("Hold: %v; want %q, once", err, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// fn has left a transaction open: that is about the release, not about an acquire.
+func TestHoldSaysThatTheReleaseFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newScript()
+		store.release = func(_ context.Context, claim lease.Claim, wait time.Duration) error {
+			return &lease.BlockedError{Resource: claim.Token.Resource, Wait: wait}
+		}
+		err := manager(t, store).Hold(t.Context(), "r", func(context.Context) error { return nil })
+		wantIs(t, "Hold", err, lease.ErrBlocked, lease.ErrTimeout)
+		if want := `sqlfence: release of "r": `; err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("Hold: %v, want an error that begins with %q", err, want)
+		}
+	})
+}

@@ -58,7 +58,11 @@ func newLease(m *Manager, set settings, g Granted, sent instant) *Lease {
 
 // adopt gives a lease that nobody has seen yet the settings of who gets it, who
 // asked for one of the same kind.
-func (l *Lease) adopt(set settings) { l.maxHold, l.set = set.maxHold, set }
+func (l *Lease) adopt(set settings) {
+	l.mu.Lock() // a newer grant may be ending it
+	defer l.mu.Unlock()
+	l.maxHold, l.set = set.maxHold, set
+}
 
 // Token returns the fencing token. It does not change in the life of the lease.
 func (l *Lease) Token() guard.Token { return l.token }
@@ -168,6 +172,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		l.released = true
 	default:
 		l.unsure = true
+		err = fmt.Errorf("sqlfence: release of %q: %w", l.token.Resource, err)
 	}
 	if retired != nil && !errors.Is(err, ErrLost) {
 		err = errors.Join(err, retired)
@@ -230,9 +235,11 @@ func (l *Lease) end(cause error) {
 		return
 	}
 	l.ended = cause
+	report := l.set.report
 	l.mu.Unlock()
+	l.manager.grants.remove(l)
 	if cause != errReleased && cause != errClosed { //nolint:errorlint // these two values
-		l.set.report.lost(l.token, cause)
+		report.lost(l.token, cause)
 	}
 	for _, k := range l.manager.renewer.remove(l) {
 		k.cancel(cause)

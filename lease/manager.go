@@ -47,6 +47,7 @@ type Manager struct {
 	now      func() instant
 	waiters  waiters
 	renewer  renewer
+	grants   grants
 
 	mu      sync.Mutex
 	closed  bool
@@ -81,7 +82,10 @@ func NewManager(store Store, opts ...Option) (*Manager, error) {
 
 // TryAcquire takes the lease if nobody holds it. It does not wait for a live
 // holder; it does wait, for 5 s or what [Wait] says, for guarded transactions
-// of the former owner that are still open.
+// of the former owner that are still open. A lease of this manager does not
+// count as somebody's, as in [Manager.Acquire].
+//
+// The lease is not renewed until [Lease.KeepAlive]: it lapses after its TTL.
 //
 // The error is a *[HeldError] if somebody holds the resource, a
 // *[BlockedError] if such transactions are in the way, matches
@@ -128,6 +132,13 @@ func (m *Manager) settings(opts []Option) (settings, error) {
 // tell of releases, see [Watcher]; such a release, and any by this manager,
 // wakes it earlier. Of several Acquires of one resource in one manager only one
 // looks. Among waiters no order is promised.
+//
+// It does not wait for a lease of the same owner, which by default is every lease
+// of this manager: it is granted a newer epoch, and that lease ends at once, with
+// a cause that matches [ErrLost] and [ErrEpochMismatch]. Goroutines that shall
+// exclude each other give [NewManager] the option [OnReentry]([ReentryRefuse]).
+//
+// The lease is not renewed until [Lease.KeepAlive]: it lapses after its TTL.
 //
 // The errors are those of [Manager.TryAcquire], but a *[HeldError] is returned
 // only when the wait is over: a spent bound matches [ErrTimeout], and the
