@@ -71,6 +71,7 @@ type shared struct {
 	aside    aside
 	place    atomic.Pointer[place] // MySQL: where the fence is; nil until that is known
 	charset  atomic.Bool           // MySQL: connections begin with a character set that is understood
+	maria    atomic.Bool           // MySQL: the server is MariaDB
 	// connect opens a bare connection to the same database.
 	connect func(context.Context) (driver.Conn, error)
 }

@@ -111,8 +111,10 @@ func (s *session) legible(ctx context.Context) error {
 		return nil
 	}
 	name := ""
-	if err := s.read(ctx, "SELECT @@SESSION.character_set_client LIMIT 1", nil, func(row []driver.Value) error {
+	if err := s.read(ctx, "SELECT @@SESSION.character_set_client, VERSION() LIMIT 1", nil, func(row []driver.Value) error {
 		name, _ = asString(row[0])
+		version, _ := asString(row[1])
+		s.maria.Store(strings.Contains(version, "MariaDB"))
 		return nil
 	}); err != nil {
 		return err

@@ -263,6 +263,9 @@ func (s *session) fits(ctx context.Context, d *decision) (bool, error) {
 		return false, nil // there are too many parameters already (CASES D24)
 	}
 	d.fenced = text
+	if s.engine == sqlgen.MySQL {
+		return s.maria.Load() || !d.plan.WrapsParam(), nil
+	}
 	if s.engine != sqlgen.SQLite {
 		return true, nil
 	}

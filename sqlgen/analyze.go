@@ -85,7 +85,7 @@ func (w *walker) analyzeSeveral(p *Plan, parts []span) {
 func (p *Plan) set(o outcome) {
 	p.Kind, p.Verb, p.Tables, p.Strategy = o.kind, o.verb, o.tables, o.strategy
 	p.Reason, p.Advice, p.edits, p.check, p.returns = o.reason, o.advice, o.edits, o.check, o.returns
-	p.Commits, p.raises = o.commits, o.raises && o.strategy == Splice
+	p.Commits, p.raises, p.wraps = o.commits, o.raises && o.strategy == Splice, o.wraps && o.strategy == Splice
 }
 
 // alone notes that the text is one statement.

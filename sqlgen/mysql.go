@@ -25,6 +25,10 @@ const maxMySQLParams = 65535
 // sqlfence_guard is a view, because a TEMPORARY table of the same name hides
 // every other table, also one that is named with its database; one that hides
 // the view does not know the time of this statement, and holds no row.
+//
+// The hint is for MySQL, which would make a join of the condition: an UPDATE of one
+// table would become one of several, which notes all rows first and then looks for
+// each of them again.
 func appendMySQLGuard(b []byte, p *Plan, n int) []byte {
 	if isIdent(b[len(b)-1]) { // WHERE(a)
 		b = append(b, ' ')
@@ -33,7 +37,7 @@ func appendMySQLGuard(b []byte, p *Plan, n int) []byte {
 		if i > 0 {
 			b = append(b, " AND "...)
 		}
-		b = append(append(append(b, "EXISTS (SELECT 1 FROM "...), p.options.database...), mysqlGuardWhere...)
+		b = append(append(append(b, "EXISTS (SELECT /*+ NO_SEMIJOIN() */ 1 FROM "...), p.options.database...), mysqlGuardWhere...)
 	}
 	return b
 }

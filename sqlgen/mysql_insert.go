@@ -5,7 +5,8 @@ package sqlgen
 // Rows that the text lists stay as they are, because only so are they a simple
 // insert: one that gets ids which follow each other, and holds no lock of the
 // whole table while it waits for the key of another. The fence goes into one
-// value of the first row, which is evaluated before any row is written.
+// value of the first row, which is evaluated before any row is written: a literal
+// where there is one, see [Plan.WrapsParam].
 func (w *walker) mysqlInsert(lo, hi int) outcome {
 	o := outcome{kind: KindInsert, verb: w.verb(lo), strategy: Splice}
 	i, delayed, ignore := lo+1, false, false
@@ -29,9 +30,9 @@ func (w *walker) mysqlInsert(lo, hi int) outcome {
 	}
 	o.tables, o.rows = []Table{table}, i
 	end := w.mysqlUpsert(i, hi)
-	returning := w.find(end, hi, kwReturning)
+	returning := w.find(i, hi, kwReturning)
 	o.returns = returning < hi
-	end = min(end, w.find(i, hi, kwReturning))
+	end = min(end, returning)
 	switch {
 	case delayed:
 		return refuse(o.kind, o.verb, "DELAYED rows are written later, by nobody under no token", "leave out DELAYED").on(table)
@@ -91,14 +92,25 @@ func (w *walker) mysqlValues(o outcome, i, end int) outcome {
 		}
 	}
 	set := w.is(i, end, kwSet)
+	carrier := -1
 	for j := first.lo; j < first.hi; j = w.next(j) {
-		if w.mysqlPlainValue(j) && w.mysqlValueAlone(j, first, set) {
-			o.raises = true
-			o.edits = []edit{{at: w.tokens[j].start, kind: editValueOpen}, {at: w.tokens[j].end, kind: editValueClose}}
-			return o
+		if !w.mysqlPlainValue(j) || !w.mysqlValueAlone(j, first, set) {
+			continue
+		}
+		if w.tokens[j].kind != tokenParam {
+			carrier = j
+			break
+		}
+		if carrier < 0 {
+			carrier = j
 		}
 	}
-	return checkFirst(o, plain)
+	if carrier < 0 {
+		return checkFirst(o, plain)
+	}
+	o.raises, o.wraps = true, w.tokens[carrier].kind == tokenParam
+	o.edits = []edit{{at: w.tokens[carrier].start, kind: editValueOpen}, {at: w.tokens[carrier].end, kind: editValueClose}}
+	return o
 }
 
 // mysqlPlainValue reports whether the token is a value that means the same as

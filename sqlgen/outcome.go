@@ -13,7 +13,8 @@ type outcome struct {
 	returns  bool
 	commits  bool
 	raises   bool
-	rows     int // MySQL: the token where the rows of an INSERT begin
+	wraps    bool // see Plan.WrapsParam
+	rows     int  // MySQL: the token where the rows of an INSERT begin
 }
 
 func pass(kind Kind, verb string) outcome { return outcome{kind: kind, verb: verb, strategy: Pass} }

@@ -35,6 +35,7 @@ type Plan struct {
 	check   bool    // PostgreSQL: the guard CTE reads the answer of a CTE that the WHERE reads too
 	returns bool    // there is a RETURNING clause (not PostgreSQL)
 	raises  bool    // see Raises
+	wraps   bool    // see WrapsParam
 	once    atomic.Pointer[string]
 }
 
@@ -67,6 +68,12 @@ func (p *Plan) AskOnZero() bool { return p.Strategy == Splice && p.rules.askOnZe
 // can have too, so that the fence must be asked what it means: on MySQL, a write
 // of rows that the text lists, as error 1242 (a sub-select has more than one row).
 func (p *Plan) Raises() bool { return p.raises }
+
+// WrapsParam reports whether a parameter of the user's carries the fence. MariaDB
+// gives it the type of each value, as it does without. MySQL would derive another
+// type than that of the column, and keep it for later values: there the statement is
+// to be checked first.
+func (p *Plan) WrapsParam() bool { return p.wraps }
 
 // Returns reports whether a row of the result is one that the statement wrote.
 // It is false without RETURNING: SQLite can be told to answer each write with
@@ -132,8 +139,8 @@ const (
 	editLimitOpen                      // CASE WHEN guard THEN (, behind the user's LIMIT
 	editLimitClose                     // ) ELSE 0 END
 	editHaving                         // a HAVING clause of ours
-	editValueOpen                      // (SELECT, before a value
-	editValueClose                     // FROM DUAL WHERE guard, or an error, and the closing bracket
+	editValueOpen                      // (CASE WHEN guard, or an error, THEN, before a value
+	editValueClose                     // END and the closing bracket
 )
 
 type edit struct {
@@ -146,7 +153,7 @@ type edit struct {
 // engine that puts them where the guard is.
 func (k editKind) hasParams() bool {
 	switch k {
-	case editWhere, editWhereOpen, editCloseAnd, editRowsClose, editLimit, editLimitOpen, editHaving, editValueClose:
+	case editWhere, editWhereOpen, editCloseAnd, editRowsClose, editLimit, editLimitOpen, editHaving, editValueOpen:
 		return true
 	}
 	return false
@@ -192,9 +199,13 @@ func (p *Plan) splice(n int, pieces *[]inserted) string {
 		case editHaving:
 			b = p.rules.guard(append(b, " HAVING "...), p, n)
 		case editValueOpen:
-			b = append(b, "(SELECT "...)
+			// Not (SELECT … WHERE guard): MySQL counts the row of a sub-select among
+			// those that its errors count. The one here has none while the fence is
+			// open.
+			b = p.rules.guard(append(b, "(CASE WHEN CASE WHEN EXISTS (SELECT 1 FROM DUAL WHERE NOT ("...), p, n)
+			b = append(b, ")) THEN (SELECT 1 UNION ALL SELECT 2) ELSE 1 END THEN "...)
 		case editValueClose:
-			b = append(p.rules.guard(append(b, " FROM DUAL WHERE CASE WHEN "...), p, n), " THEN 1 ELSE (SELECT 1 UNION ALL SELECT 2) END)"...)
+			b = append(b, " END)"...)
 		}
 		if pieces != nil {
 			*pieces = append(*pieces, inserted{start, len(b)})

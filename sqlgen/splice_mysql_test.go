@@ -62,18 +62,18 @@ func TestMySQLDeletesAreGuardedInTheirWhere(t *testing.T) {
 }
 
 func TestMySQLInsertsOfListedRows(t *testing.T) {
-	const end = ` FROM DUAL WHERE CASE WHEN [mine] THEN 1 ELSE (SELECT 1 UNION ALL SELECT 2) END)`
+	const begin = `(CASE WHEN CASE WHEN EXISTS (SELECT 1 FROM DUAL WHERE NOT ([mine])) THEN (SELECT 1 UNION ALL SELECT 2) ELSE 1 END THEN `
 	shapes := []shape{
 		{"plain", `INSERT INTO d VALUES (1, 'a')`, `INSERT INTO d VALUES ([1], 'a')`},
 		{"a parameter", `INSERT INTO d VALUES (?, ?)`, `INSERT INTO d VALUES ([?], ?)`},
 		{"no space", `INSERT INTO d(a)VALUES(1);`, `INSERT INTO d(a)VALUES([1]);`},
-		{"several rows", `INSERT INTO d VALUES (?, 1), (?, 2), (DEFAULT, f)`, `INSERT INTO d VALUES ([?], 1), (?, 2), (DEFAULT, f)`},
+		{"several rows", `INSERT INTO d VALUES (?, 1), (?, 2), (DEFAULT, f)`, `INSERT INTO d VALUES (?, [1]), (?, 2), (DEFAULT, f)`},
 		{"everything in front of VALUES", `INSERT HIGH_PRIORITY s.d PARTITION (p, q) (a, b) VALUE (1, ?)`, `INSERT HIGH_PRIORITY s.d PARTITION (p, q) (a, b) VALUE ([1], ?)`},
 		{"REPLACE", `REPLACE LOW_PRIORITY d VALUES (?)`, `REPLACE LOW_PRIORITY d VALUES ([?])`},
 		{"RETURNING", `INSERT INTO d (a) VALUES (1) RETURNING id`, `INSERT INTO d (a) VALUES ([1]) RETURNING id`},
 		{"an upsert", `INSERT INTO d VALUES (1) ON DUPLICATE KEY UPDATE v=VALUES(v), id=LAST_INSERT_ID(id)`, `INSERT INTO d VALUES ([1]) ON DUPLICATE KEY UPDATE v=VALUES(v), id=LAST_INSERT_ID(id)`},
 		{"a row alias", `INSERT INTO d VALUES (1, 2) AS new (a, b) ON DUPLICATE KEY UPDATE v=new.a`, `INSERT INTO d VALUES ([1], 2) AS new (a, b) ON DUPLICATE KEY UPDATE v=new.a`},
-		{"SET", `INSERT INTO d SET a = b, s.d.c=?, e=1`, `INSERT INTO d SET a = b, s.d.c=[?], e=1`},
+		{"SET", `INSERT INTO d SET a = b, s.d.c=?, e=1`, `INSERT INTO d SET a = b, s.d.c=?, e=[1]`},
 		{"SET of another kind", "REPLACE d SET `a` := DEFAULT, b := 'x'", "REPLACE d SET `a` := DEFAULT, b := ['x']"},
 		{"SET with an alias", `INSERT INTO d SET a=1 AS new ON DUPLICATE KEY UPDATE a=new.a`, `INSERT INTO d SET a=[1] AS new ON DUPLICATE KEY UPDATE a=new.a`},
 		{"comments between", "INSERT INTO d VALUES /* ( */ ( -- x\n 1 /* ) */) # c", "INSERT INTO d VALUES /* ( */ ( -- x\n [1] /* ) */) # c"},
@@ -81,11 +81,15 @@ func TestMySQLInsertsOfListedRows(t *testing.T) {
 			`INSERT INTO d VALUES (DEFAULT, NOW(), -1, 0x41, b'1', x'41', _utf8'x', N'x', 'a' 'b', "a", \N, @v, (1), DATE '2020-01-01', 1 + 1, a, (SELECT 1), ? + 1, ? IS NULL, [NULL], 1)`},
 	}
 	for _, literal := range []string{"?", "0", "007", "1.5", ".5", "1.", "1e5", "''", "'a''b'", `'a\n'`, "NULL", "true", "False"} {
-		shapes = append(shapes, shape{literal, "INSERT INTO d VALUES (now()," + literal + ",2)", "INSERT INTO d VALUES (now(),[" + literal + "],2)"})
+		want := "(now(),[" + literal + "],2)"
+		if literal == "?" { // a literal is taken before it
+			want = "(now(),?,[2])"
+		}
+		shapes = append(shapes, shape{literal, "INSERT INTO d VALUES (now()," + literal + ",2)", "INSERT INTO d VALUES " + want})
 	}
 	for i := range shapes {
 		open, shut := strings.Index(shapes[i].want, "["), strings.Index(shapes[i].want, "]")
-		shapes[i].want = shapes[i].want[:open] + "(SELECT " + shapes[i].want[open+1:shut] + end + shapes[i].want[shut+1:]
+		shapes[i].want = shapes[i].want[:open] + begin + shapes[i].want[open+1:shut] + " END)" + shapes[i].want[shut+1:]
 	}
 	testShapes(t, sqlgen.MySQL, shapes)
 }
@@ -103,6 +107,31 @@ func TestMySQLTellsHowARefusalShows(t *testing.T) {
 	for text, e := range map[string]sqlgen.Engine{`SELECT 1`: sqlgen.MySQL, `INSERT IGNORE d VALUES (1)`: sqlgen.MySQL, `INSERT INTO d VALUES (1)`: sqlgen.SQLite} {
 		if sqlgen.Analyze(e, text).Raises() {
 			t.Errorf("%s\nraises on %v", text, e)
+		}
+	}
+}
+
+// TestMySQLTellsWhatReturnsRows: where a row shows, the write was not refused, and
+// where none does, the fence is asked.
+func TestMySQLTellsWhatReturnsRows(t *testing.T) {
+	for text, returns := range map[string]bool{
+		`INSERT INTO d VALUES (1) RETURNING id`: true, `INSERT INTO d VALUES (1) ON DUPLICATE KEY UPDATE v=2 RETURNING id`: true, `INSERT INTO d SELECT 1 RETURNING id`: true, `REPLACE d SET a=1 RETURNING a`: true,
+		`DELETE FROM d RETURNING a`: true, `DELETE FROM d`: false, `INSERT INTO d VALUES (1)`: false, `INSERT INTO d (x) SELECT y.returning FROM y`: false,
+	} {
+		if p := sqlgen.Analyze(sqlgen.MySQL, text); p.Strategy != sqlgen.Splice || p.Returns() != returns {
+			t.Errorf("%s\nis %v, returns rows: %v", text, p.Strategy, p.Returns())
+		}
+	}
+}
+
+// TestMySQLTellsWhatCarriesTheFence: a literal wherever the first row has one.
+func TestMySQLTellsWhatCarriesTheFence(t *testing.T) {
+	for text, wraps := range map[string]bool{
+		`INSERT INTO d VALUES (?, ?)`: true, `INSERT INTO d VALUES (?, 1)`: false, `INSERT INTO d VALUES (?), (1)`: true, `INSERT INTO d SET a=?, b=NULL`: false, `REPLACE d SET a=?`: true,
+		`UPDATE d SET a=?`: false, `INSERT INTO d SELECT ?`: false, `INSERT IGNORE INTO d VALUES (?)`: false,
+	} {
+		if p := sqlgen.Analyze(sqlgen.MySQL, text); p.WrapsParam() != wraps {
+			t.Errorf("%s\nputs the fence around a parameter: %v", text, p.WrapsParam())
 		}
 	}
 }
@@ -140,12 +169,12 @@ func TestMySQLCountsTheParametersBeforeTheFence(t *testing.T) {
 		{`UPDATE d SET v='?' /* ? */ WHERE a=?`, 1, 0},
 		{`UPDATE d JOIN (SELECT ? AS a) x SET v=?, w=? WHERE b=?`, 4, 3},
 		{`DELETE FROM d WHERE a=? OR b=?`, 2, 0},
-		{`INSERT INTO d VALUES (?, ?) RETURNING ?`, 3, 1},
-		{`INSERT INTO d VALUES (f, ? + 1, ?), (?, ?, ?)`, 5, 2},
+		{`INSERT INTO d VALUES (?, ?) RETURNING ?`, 3, 0},
+		{`INSERT INTO d VALUES (f, ? + 1, ?), (?, ?, ?)`, 5, 1},
 		{`INSERT INTO d SET a=1, b=? ON DUPLICATE KEY UPDATE a=?`, 2, 0},
 		{`INSERT INTO d SELECT ?, ? FROM y WHERE a=? HAVING b=? LIMIT ?`, 5, 3},
 		{`INSERT INTO d SELECT a FROM y WHERE b=? ON DUPLICATE KEY UPDATE v=?`, 2, 1},
-		{`INSERT INTO d VALUES (?), (?)`, 2, 1},
+		{`INSERT INTO d VALUES (?), (?)`, 2, 0},
 		{`SELECT ?`, 1, 1},
 	} {
 		if p := sqlgen.Analyze(sqlgen.MySQL, c.text); p.Params != c.params || p.At != c.at {

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,11 +84,19 @@ func guardMark(t *testing.T, w *drivertest.World) int64 {
 // waiting returns when somebody waits for a lock of InnoDB.
 func waiting(t *testing.T, db *sql.DB) {
 	t.Helper()
+	var version string
+	if err := db.QueryRow(`SELECT VERSION()`).Scan(&version); err != nil {
+		t.Fatal(err)
+	}
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
 		// Not innodb_trx: it stays as it is for as long as it is asked all the time.
 		var name string
 		var n int
-		if err := db.QueryRow(`SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'`).Scan(&name, &n); err != nil {
+		err := db.QueryRow(`SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'`).Scan(&name, &n)
+		if err == nil && !strings.Contains(version, "MariaDB") {
+			err = db.QueryRow(`SELECT COUNT(*) FROM performance_schema.data_locks WHERE lock_status = 'WAITING' AND object_schema = DATABASE()`).Scan(&n)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		if n > 0 {

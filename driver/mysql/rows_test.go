@@ -16,6 +16,8 @@ import (
 func TestGuardedRowsWaitForNoTable(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *drivertest.World) {
 		ctx := w.With(drivertest.Current)
+		var mode int // 2, the default of MySQL, knows no such lock
+		w.Want("the mode", w.Bare.QueryRow(`SELECT @@innodb_autoinc_lock_mode`).Scan(&mode), nil)
 		for _, c := range []struct {
 			name   string
 			db     *sql.DB
@@ -26,9 +28,10 @@ func TestGuardedRowsWaitForNoTable(t *testing.T) {
 			{"guarded", w.Fenced, `INSERT INTO a (k) VALUES (?)`, false},
 			{"guarded, several rows", w.Fenced, `INSERT INTO a (k) VALUES (?), (RAND() * 1000000 + 1000)`, false},
 			{"guarded, an upsert", w.Fenced, `INSERT INTO a SET k = ? ON DUPLICATE KEY UPDATE k = VALUES(k) + 10`, false},
-			{"guarded, a query", w.Fenced, `INSERT INTO a (k) SELECT ?`, true},
+			{"guarded, a query", w.Fenced, `INSERT INTO a (k) SELECT ?`, mode < 2},
 		} {
-			w.Must(w.Bare, `CREATE OR REPLACE TABLE a (id BIGINT AUTO_INCREMENT PRIMARY KEY, k INT UNIQUE)`)
+			w.Must(w.Bare, `DROP TABLE IF EXISTS a`)
+			w.Must(w.Bare, `CREATE TABLE a (id BIGINT AUTO_INCREMENT PRIMARY KEY, k INT UNIQUE)`)
 			first := w.Begin(ctx, c.db)
 			w.Want(c.name, second(first.Exec(c.insert, 1)), nil)
 			blocked := make(chan error, 1)
@@ -58,8 +61,11 @@ func TestRefusedRows(t *testing.T) {
 		for _, text := range []string{
 			`INSERT INTO d (id, v) VALUES (5, 'x')`, `INSERT INTO d (id, v) VALUES (5, 'x'), (6, 'y')`, `REPLACE d (id, v) VALUES (1, 'x'), (2, 'y')`,
 			`INSERT INTO d SET v = CONCAT('a', 'b'), id = 5`, `INSERT INTO d (id, v) VALUES (1, 'x') ON DUPLICATE KEY UPDATE v = VALUES(v)`, `INSERT INTO d (id, v) VALUES (1, 'a key that is there')`,
-			`INSERT INTO d (id, v) VALUES (5, 'x'), (6, 'y') RETURNING id`,
+			`INSERT INTO d (id, v) VALUES (5, 'x'), (6, 'y') RETURNING id`, `INSERT INTO d (id, v) VALUES (1, 'x') AS new ON DUPLICATE KEY UPDATE v = new.v`,
 		} {
+			if strings.Contains(text, map[bool]string{true: "RETURNING", false: "AS new"}[w.Engine.NoReturning]) {
+				continue // MySQL knows the one, MariaDB the other
+			}
 			for _, token := range []guard.Token{drivertest.Stale, drivertest.Rival, drivertest.Unknown} {
 				ctx := w.With(token)
 				want := guard.ErrFenced

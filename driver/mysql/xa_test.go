@@ -47,6 +47,10 @@ func TestG1NoGuardedWriteInAnXATransaction(t *testing.T) {
 				}), nil)
 			},
 		}
+		if w.Engine.NoReturning { // MySQL takes XA by no prepared statement, error 1295
+			delete(begun, "by a statement within")
+			delete(begun, "prepared")
+		}
 		for how, begin := range begun {
 			c := w.Conn(w.Fenced)
 			begin(c)

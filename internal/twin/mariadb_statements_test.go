@@ -32,6 +32,6 @@ func mariaTwinStatements() []twinStatement {
 
 	// other forms
 	add(`INSERT INTO e SELECT seq, 'seq' FROM seq_1_to_3`, `INSERT INTO d (v, i) VALUES (\N, 1)`, `UPDATE d SET v = \N WHERE id = 1`, `INSERT INTO e SELECT id, v FROM d LIMIT 2 OFFSET 1`, `INSERT INTO e SELECT id, v FROM d ORDER BY id OFFSET 1 ROWS FETCH NEXT 1 ROWS ONLY`, `INSERT INTO e SELECT id, v FROM d LIMIT ROWS EXAMINED 1000`,
-		`INSERT INTO d (v, i) VALUES (NVL(NULL, 'x'), 1)`, `DELETE FROM d WHERE id IN (VALUES (1), (2))`)
+		`INSERT INTO d (v, i) VALUES (NVL(NULL, 'x'), 1)`, `UPDATE d SET v=!0 WHERE!(id<>1)`, `INSERT INTO d (id, v) VALUES (1, 'up') ON DUPLICATE KEY UPDATE v = VALUE(v)`, `DELETE FROM d WHERE id IN (VALUES (1), (2))`)
 	return all
 }

@@ -1,7 +1,6 @@
 package twin_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -9,24 +8,22 @@ import (
 	"github.com/sqlfence/sqlfence/sqlgen"
 )
 
-func eachMariaDB(t *testing.T, fn func(t *testing.T, tw *mysqlTwin)) {
+func eachMySQLTwin(t *testing.T, fn func(t *testing.T, tw *mysqlTwin)) {
 	t.Helper()
-	eachMariaDBWith(t, "", fn)
+	eachMySQLTwinWith(t, "", fn)
 }
 
-func eachMariaDBWith(t *testing.T, parameters string, fn func(t *testing.T, tw *mysqlTwin)) {
+func eachMySQLTwinWith(t *testing.T, parameters string, fn func(t *testing.T, tw *mysqlTwin)) {
 	t.Helper()
 	for _, server := range testserver.MySQL(t) {
-		if server.Engine == "MariaDB" { // what MySQL does about these, nobody has seen yet
-			t.Run(server.Engine+"_"+server.Version, func(t *testing.T) { fn(t, newMySQLTwin(t, server, parameters)) })
-		}
+		t.Run(server.Engine+"_"+server.Version, func(t *testing.T) { fn(t, newMySQLTwin(t, server, parameters)) })
 	}
 }
 
 // TestMySQLAWhereWouldLetAnAggregateWrite: a query with an aggregate has a row
 // even where its WHERE is false, and none where its HAVING is.
 func TestMySQLAWhereWouldLetAnAggregateWrite(t *testing.T) {
-	eachMariaDB(t, func(t *testing.T, tw *mysqlTwin) {
+	eachMySQLTwin(t, func(t *testing.T, tw *mysqlTwin) {
 		for clause, want := range map[string]string{"WHERE": "affected: 1", "HAVING": "affected: 0"} {
 			text := `INSERT INTO e (a) SELECT COUNT(*) FROM DUAL ` + clause + ` EXISTS (SELECT 1 FROM sqlfence_guard WHERE high_water = 99 LOCK IN SHARE MODE)`
 			if got, _ := tw.try(twinStatement{}, text, nil, false); !strings.HasPrefix(got, want) {
@@ -39,7 +36,7 @@ func TestMySQLAWhereWouldLetAnAggregateWrite(t *testing.T) {
 // TestMySQLAFunctionWouldWriteBeforeTheFenceIsAsked is why a statement that
 // calls one of the program's own is checked first.
 func TestMySQLAFunctionWouldWriteBeforeTheFenceIsAsked(t *testing.T) {
-	eachMariaDB(t, func(t *testing.T, tw *mysqlTwin) {
+	eachMySQLTwin(t, func(t *testing.T, tw *mysqlTwin) {
 		const text = `UPDATE d JOIN (SELECT writes(1) AS x) AS s SET v = 'q'`
 		if p := sqlgen.Analyze(sqlgen.MySQL, text); p.Strategy != sqlgen.CheckFirst {
 			t.Errorf("%s\nis %v, expected check first", text, p.Strategy)
@@ -57,7 +54,7 @@ func TestMySQLAFunctionWouldWriteBeforeTheFenceIsAsked(t *testing.T) {
 // view even where that is named with its database, but it cannot know the time
 // of a later statement. The control is the same fence without the time.
 func TestMySQLTemporaryTableCannotStandInForTheFence(t *testing.T) {
-	eachMariaDB(t, func(t *testing.T, tw *mysqlTwin) {
+	eachMySQLTwin(t, func(t *testing.T, tw *mysqlTwin) {
 		p := sqlgen.Analyze(sqlgen.MySQL, `UPDATE d SET v = 'stale' WHERE id = 1`, sqlgen.Database(tw.name))
 		guarded, err := p.Guarded(1)
 		if err != nil {
@@ -90,7 +87,7 @@ func TestMySQLTemporaryTableCannotStandInForTheFence(t *testing.T) {
 // TestMySQLNamesCannotStandInForTheFence: of CTEs, aliases and columns (SPEC
 // G10).
 func TestMySQLNamesCannotStandInForTheFence(t *testing.T) {
-	eachMariaDB(t, func(t *testing.T, tw *mysqlTwin) {
+	eachMySQLTwin(t, func(t *testing.T, tw *mysqlTwin) {
 		const cte = `WITH sqlfence_guard (resource, high_water, grant_id, at) AS (SELECT 'job', 6, 60, CURRENT_TIMESTAMP(6)) SELECT high_water, 'cte' FROM sqlfence_guard`
 		text := `INSERT INTO e ` + cte
 		if p := sqlgen.Analyze(sqlgen.MySQL, text); p.Strategy != sqlgen.CheckFirst {
@@ -118,8 +115,8 @@ func TestMySQLNamesCannotStandInForTheFence(t *testing.T) {
 
 // TestMySQLAFenceInAnotherDatabaseIsNotMovedByUse (SPEC G10).
 func TestMySQLAFenceInAnotherDatabaseIsNotMovedByUse(t *testing.T) {
-	eachMariaDB(t, func(t *testing.T, tw *mysqlTwin) {
-		moved := newMySQLTwin(t, slices.DeleteFunc(slices.Clone(testserver.MySQL(t)), func(s testserver.Server) bool { return s.Engine != "MariaDB" })[0], "")
+	eachMySQLTwin(t, func(t *testing.T, tw *mysqlTwin) {
+		moved := newMySQLTwin(t, tw.server, "")
 		moved.must("UPDATE sqlfence_fences SET high_water = 6, grant_id = 60 WHERE resource = 'job'")
 		tw.must("USE " + moved.name)
 		stale := []any{hex("job"), int64(6), int64(60)}

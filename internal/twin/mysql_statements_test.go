@@ -40,7 +40,7 @@ func mysqlTwinStatements(maria bool) []twinStatement {
 		`UPDATE d SET i = DEFAULT, v = DEFAULT(v) WHERE id = 1 OR id = 2`, `UPDATE d SET v = IF(id = 1, 'one', 'other'), c = CASE WHEN id = 1 THEN 'green' ELSE 'red' END`,
 		`UPDATE d SET v = 'x' WHERE v LIKE 'a%' OR v REGEXP '^b' OR id BETWEEN 4 AND 6`, `UPDATE d SET v = 'x' WHERE EXISTS (SELECT 1 FROM e WHERE e.a = d.id) OR id = 5`, `UPDATE d SET v = 'x' WHERE (id, v) IN ((1, 'a'), (2, 'b')) OR ROW(id, i) = ROW(5, 7)`,
 		`UPDATE sqlfence_g SET at = 2 WHERE sqlfence_g.high_water = 6 OR at = 1`, `UPDATE d AS sqlfence_g SET v = 'x' WHERE sqlfence_g.id = 1`, `UPDATE d SET v = 'w' WHERE id IN (WITH x AS (SELECT 1 AS a) SELECT a FROM x)`,
-		`UPDATE d SET v = id WHERE 1e0 = id OR .5e1 = id`, `UPDATE d SET v = 1.5e+3 WHERE d.id=2`, `UPDATE d SET i = LAST_INSERT_ID(42) WHERE id = 1`, `UPDATE d SET v = 'x' WHERE id <=> 1 OR id <> 5 AND id != 2`, `UPDATE d SET v=!0 WHERE!(id<>1)`)
+		`UPDATE d SET v = id WHERE 1e0 = id OR .5e1 = id`, `UPDATE d SET v = 1.5e+3 WHERE d.id=2`, `UPDATE d SET i = LAST_INSERT_ID(42) WHERE id = 1`, `UPDATE d SET v = 'x' WHERE id <=> 1 OR id <> 5 AND id != 2`)
 	none(`UPDATE d SET v = 'x' WHERE 1 = 0`, `UPDATE d SET v = 'x' WHERE id = 999`, `UPDATE d SET v = v`, `UPDATE d SET v = 'x' WHERE NULL`, `UPDATE d SET v = 'a' WHERE id = 1`, `UPDATE d SET v = 'x' LIMIT 0`)
 	fail(`UPDATE d SET u = 'one' WHERE id = 2`, `UPDATE c SET p = NULL`, `UPDATE c SET id = 100 WHERE id = 1`, `UPDATE d SET nowhere = 1`, `UPDATE nowhere SET v = 1`, `UPDATE g SET twice = 1`, `UPDATE d SET v = 'much too long for the column'`, `UPDATE d SET t = -1`,
 		`UPDATE simple SET id = 50 WHERE id = 1`, `UPDATE child SET parent = 99`, `UPDATE d SET v = (SELECT a FROM e)`, `UPDATE d SET c = 'blue'`, `UPDATE d SET j = '{' WHERE id = 1`, `UPDATE part SET k = 100`)
@@ -105,7 +105,7 @@ func mysqlTwinStatements(maria bool) []twinStatement {
 		`REPLACE INTO d (id, v) VALUES (1, 'r1'), (90, 'r90'), (2, 'r2')`, `REPLACE auto (v, k) VALUES ('r', 'k10'), ('q', 'k99')`, `INSERT INTO c VALUES (50, 5), (51, 6)`, `INSERT INTO part VALUES (2, 'a'), (12, 'b')`, `INSERT INTO child VALUES (30, 1), (31, 2)`, "INSERT INTO e VALUES (1, 'a'), -- (2, 'b'),\n (3, 'c')",
 		`INSERT INTO d SET v = 'set', i = 3`, `INSERT INTO d SET d.v = DEFAULT, n = 1.50`, `INSERT INTO auto SET v = 'set'`, `REPLACE d SET id = 1, v = CONCAT('a', 'b')`, "INSERT `where` SET `set` = 5, `end``s` = 6, `update` = NULL",
 		`INSERT INTO auto (v, k) VALUES ('up', 'k10') ON DUPLICATE KEY UPDATE v = VALUES(v)`, `INSERT INTO auto (v, k) VALUES ('up', 'k10') ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id), v = 'dup'`, `INSERT INTO auto (v, k) VALUES ('up', 'new') ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id)`,
-		`INSERT INTO auto (v, k) VALUES ('a', 'n1'), ('b', 'k11'), ('c', 'n2') ON DUPLICATE KEY UPDATE v = CONCAT(VALUES(v), auto.v), id = LAST_INSERT_ID(auto.id)`, `INSERT INTO auto SET v = 'up', k = 'k11' ON DUPLICATE KEY UPDATE v = VALUES(v)`, `INSERT INTO d (id, v) VALUES (1, 'up') ON DUPLICATE KEY UPDATE v = VALUE(v)`, `INSERT INTO d (id, v) VALUES (1, 'x') ON DUPLICATE KEY UPDATE v = (SELECT MAX(b) FROM e)`,
+		`INSERT INTO auto (v, k) VALUES ('a', 'n1'), ('b', 'k11'), ('c', 'n2') ON DUPLICATE KEY UPDATE v = CONCAT(VALUES(v), auto.v), id = LAST_INSERT_ID(auto.id)`, `INSERT INTO auto SET v = 'up', k = 'k11' ON DUPLICATE KEY UPDATE v = VALUES(v)`, `INSERT INTO d (id, v) VALUES (1, 'x') ON DUPLICATE KEY UPDATE v = (SELECT MAX(b) FROM e)`,
 		`INSERT INTO d (v, i) VALUES ('x', id)`, `INSERT INTO d (id, i) VALUES (90, id)`, `INSERT INTO d (id, i) VALUES (90, id + 1), (91, id)`, `INSERT INTO d (v, i) VALUES (DEFAULT, 5)`, `INSERT INTO d (v, i) VALUES (DEFAULT(v), 5)`, `INSERT INTO d (i, v) VALUES (5, (SELECT MAX(b) FROM e))`, `INSERT INTO e VALUES (3, (SELECT COUNT(*) FROM d))`, `INSERT INTO d (v, i) VALUES (CURRENT_USER IS NULL, 5)`)
 	none(`INSERT INTO auto (v, k) VALUES ('ten', 'k10') ON DUPLICATE KEY UPDATE v = 'ten'`)
 	fail(`INSERT INTO d (id) VALUES (70), (1)`, `INSERT INTO c VALUES (50, 5), (100, 1)`, `INSERT INTO d (id, v) VALUES (70, 'a'), (71)`, `INSERT INTO d SET id = 1`, `INSERT INTO d SET v = 'much too long for the column'`, `INSERT INTO d (t) VALUES (1), (256)`, `INSERT INTO d (v) VALUES ('a'), (COUNT(*))`, `INSERT INTO d (v, i) VALUES (ROW_NUMBER() OVER (), 1)`,
@@ -131,7 +131,7 @@ func mysqlTwinStatements(maria bool) []twinStatement {
 	with(`INSERT INTO d (id, v) SELECT a, ? FROM e WHERE a < ? ON DUPLICATE KEY UPDATE v = ?`, "q", 3, "dup")
 
 	if maria {
-		all = append(all, mariaTwinStatements()...)
+		return append(all, mariaTwinStatements()...)
 	}
-	return all
+	return append(all, mysqlOnlyTwinStatements()...)
 }

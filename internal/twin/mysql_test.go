@@ -41,7 +41,7 @@ var mysqlTwinSchema = []string{
 	"INSERT INTO `where` VALUES (1, 'a', 2)",
 	"CREATE TABLE 2tab (1col INT, `returning` INT)", "INSERT INTO 2tab VALUES (1, 2)",
 	"CREATE TABLE sqlfence_g (resource VARCHAR(20), high_water INT, grant_id INT, at INT)", "INSERT INTO sqlfence_g VALUES ('job', 6, 60, 1)",
-	"CREATE FUNCTION writes(x INT) RETURNS INT MODIFIES SQL DATA BEGIN INSERT INTO log (what) VALUES (CONCAT('f ', x)); RETURN x; END",
+	"CREATE FUNCTION writes(x INT) RETURNS INT DETERMINISTIC MODIFIES SQL DATA BEGIN INSERT INTO log (what) VALUES (CONCAT('f ', x)); RETURN x; END",
 }
 
 // mariaTwinSchema is what MySQL does not have.
@@ -51,14 +51,25 @@ var mariaTwinSchema = []string{
 	"INSERT INTO period VALUES (1, 'x', '2020-01-01', '2021-01-01'), (2, 'y', '2020-06-01', '2022-01-01')",
 }
 
+// mysqlOnlyTwinSchema is what MariaDB does not have, or names otherwise.
+var mysqlOnlyTwinSchema = []string{
+	"CREATE TABLE invisible (seen INT, hidden INT INVISIBLE DEFAULT 7)",
+	"INSERT INTO invisible (seen, hidden) VALUES (1, 1), (2, 2)",
+	"SET SESSION sql_generate_invisible_primary_key = ON",
+	"CREATE TABLE keyless (v VARCHAR(20))",
+	"SET SESSION sql_generate_invisible_primary_key = OFF",
+	"INSERT INTO keyless VALUES ('p'), ('q')",
+}
+
 // mysqlTwin runs statements in transactions that are rolled back, so that all
 // of them meet the same tables; the counters of AUTO_INCREMENT go on, on each
 // twin alike.
 type mysqlTwin struct {
-	t    *testing.T
-	conn *sql.Conn
-	name string // of its database
-	dump string // the query that gives the contents of all tables
+	t      *testing.T
+	server testserver.Server
+	conn   *sql.Conn
+	name   string // of its database
+	dump   string // the query that gives the contents of all tables
 }
 
 // hex is how the name of a resource is bound.
@@ -79,11 +90,13 @@ func newMySQLTwin(t *testing.T, server testserver.Server, parameters string) *my
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close(); db.Close() })
-	tw := &mysqlTwin{t: t, conn: conn, name: config.DBName}
+	tw := &mysqlTwin{t: t, server: server, conn: conn, name: config.DBName}
 	texts := slices.Concat(mysqlTwinSchema, strings.Split(strings.TrimSuffix(sqlgen.Schema(sqlgen.MySQL), "\n;\n"), "\n;\n"),
 		[]string{"INSERT INTO sqlfence_fences (resource, high_water, grant_id) VALUES ('job', 7, 70), ('other', 3, 30)"})
 	if server.Engine == "MariaDB" {
 		texts = append(texts, mariaTwinSchema...)
+	} else {
+		texts = append(texts, mysqlOnlyTwinSchema...)
 	}
 	for _, text := range texts {
 		tw.must(text)
@@ -183,7 +196,11 @@ func readAll(rows *sql.Rows) (string, error) {
 
 func (tw *mysqlTwin) dumpQuery() string {
 	tw.t.Helper()
-	rows, err := tw.conn.QueryContext(context.Background(), `SELECT table_name, GROUP_CONCAT(CONCAT('QUOTE(`+"`', REPLACE(column_name, '`', '``'), '`"+`)') ORDER BY ordinal_position)
+	before, behind := "QUOTE(", ")"
+	if tw.server.Engine == "MySQL" { // which joins no character set with bytes
+		before, behind = "COALESCE(HEX(CAST(", " AS BINARY)), ''NULL'')"
+	}
+	rows, err := tw.conn.QueryContext(context.Background(), `SELECT table_name, GROUP_CONCAT(CONCAT('`+before+"`', REPLACE(column_name, '`', '``'), '`"+behind+`') ORDER BY ordinal_position)
 		FROM information_schema.columns JOIN information_schema.tables USING (table_schema, table_name)
 		WHERE table_schema = DATABASE() AND table_type NOT LIKE '%VIEW' GROUP BY table_name ORDER BY table_name`)
 	if err != nil {

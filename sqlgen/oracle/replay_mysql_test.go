@@ -30,7 +30,7 @@ func TestTheMySQLReplayAcceptsRightSplicesAndSeesWrongOnes(t *testing.T) {
 		want     string // a part of the finding; "" for none
 	}{
 		{"a right UPDATE", sqlgen.Splice, "UPDATE t SET a = ? WHERE id = 1 OR id = 2", "UPDATE t SET a = ? WHERE %G AND (id = 1 OR id = 2)", 1, ""},
-		{"a right INSERT", sqlgen.Splice, "INSERT INTO t (a, b) VALUES (1, ?)", "INSERT INTO t (a, b) VALUES ((SELECT 1 FROM DUAL WHERE CASE WHEN %G THEN 1 ELSE (SELECT 1 UNION ALL SELECT 2) END), ?)", 0, ""},
+		{"a right INSERT", sqlgen.Splice, "INSERT INTO t (a, b) VALUES (1, ?)", "INSERT INTO t (a, b) VALUES ((CASE WHEN CASE WHEN EXISTS (SELECT 1 FROM DUAL WHERE NOT (%G)) THEN (SELECT 1 UNION ALL SELECT 2) ELSE 1 END THEN 1 END), ?)", 0, ""},
 		{"a right INSERT of a query", sqlgen.Splice, "INSERT INTO t (a) SELECT id FROM u", "INSERT INTO t (a) SELECT id FROM u HAVING %G", 0, ""},
 		{"an error on both sides", sqlgen.Splice, "INSERT INTO t (id) VALUES (1)", "INSERT INTO t (id) SELECT 1 FROM DUAL HAVING %G", 0, ""},
 		{"OR without parentheses", sqlgen.Splice, "UPDATE t SET a = 1 WHERE id = 1 OR id = 2", "UPDATE t SET a = 1 WHERE %G AND id = 1 OR id = 2", 0, "stale"},

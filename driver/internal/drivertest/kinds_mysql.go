@@ -1,6 +1,6 @@
 package drivertest
 
-// mysqlKinds are the writes of MariaDB; RETURNING is not MySQL's.
+// mysqlKinds are the writes of MariaDB and MySQL; RETURNING is not MySQL's.
 var mysqlKinds = []kind{
 	{name: "update", text: `UPDATE d SET v = $1 WHERE id = $2`, args: []any{"x", 1}},
 	{name: "update without WHERE", text: `UPDATE d SET n = n + 1`},
@@ -34,4 +34,25 @@ var mysqlKinds = []kind{
 	{name: "upsert, insert branch (D25)", text: `INSERT INTO d (id, v) VALUES (4, 'four') ON DUPLICATE KEY UPDATE v = VALUES(v)`},
 	{name: "upsert, update branch (D25)", text: `INSERT INTO d (id, v) VALUES ($1, $2) ON DUPLICATE KEY UPDATE v = VALUES(v)`, args: []any{1, "neu"}},
 	{name: "upsert that changes nothing (D25)", text: `INSERT INTO d (id, v) VALUES (1, 'one') ON DUPLICATE KEY UPDATE v = VALUES(v)`, none: true},
+}
+
+// mysqlOnlyKinds are the writes that MariaDB does not know.
+var mysqlOnlyKinds = []kind{
+	{name: "update behind WITH", text: `WITH x AS (SELECT $1 AS id) UPDATE d SET v = $2 WHERE id IN (SELECT id FROM x)`, few: true, args: []any{2, "cte"}},
+	{name: "update that joins a WITH", text: `WITH x AS (SELECT 2 AS id, 'two!' AS s) UPDATE d JOIN x ON d.id = x.id SET v = x.s`, few: true},
+	{name: "delete behind WITH", text: `WITH x AS (SELECT $1 AS id) DELETE FROM d WHERE id IN (SELECT id FROM x)`, few: true, args: []any{3}},
+	{name: "delete of several behind WITH", text: `WITH x AS (SELECT 3 AS id) DELETE d FROM d JOIN x ON d.id = x.id`, few: true},
+	{name: "delete of an alias", text: `DELETE FROM d AS q WHERE q.id = $1`, few: true, args: []any{1}},
+	{name: "insert rows under an alias, insert branch", text: `INSERT INTO d (id, v) VALUES ($1, $2) AS new ON DUPLICATE KEY UPDATE v = new.v`, few: true, args: []any{4, "four"}},
+	{name: "insert rows under an alias, update branch", text: `INSERT INTO d (id, v) VALUES ($1, $2) AS new (a, b) ON DUPLICATE KEY UPDATE v = b`, few: true, args: []any{1, "neu"}},
+	{name: "insert SET under an alias", text: `INSERT INTO d SET id = 1, v = $1 AS new ON DUPLICATE KEY UPDATE v = new.v`, few: true, args: []any{"neu"}},
+	{name: "insert from VALUES ROW", text: `INSERT INTO d (id, v) VALUES ROW(7, $1), ROW(8, 'eight')`, few: true, args: []any{"seven"}},
+	{name: "insert from a lateral table", text: `INSERT INTO d (id, v) SELECT d.id + 10, q.s FROM d, LATERAL (SELECT CONCAT(d.v, $1) AS s) q`, few: true, args: []any{"!"}},
+	{name: "insert from TABLE", text: `INSERT INTO d TABLE more`, few: true},
+	{name: "update with a hint", text: `UPDATE /*+ NO_MERGE(x) MAX_EXECUTION_TIME(1000) */ d JOIN (SELECT 2 AS id) x ON x.id = d.id SET v = 'hint'`, few: true},
+	{name: "replace from a query", text: `REPLACE INTO d (id, v) SELECT id, $1 FROM more`, few: true, args: []any{"neu"}},
+	{name: "insert from a window", text: `INSERT INTO d (id, v) SELECT 100 + ROW_NUMBER() OVER w, MAX(v) OVER w FROM d WINDOW w AS (ORDER BY id DESC)`, few: true},
+	{name: "insert from groups", text: `INSERT INTO d (id, v) SELECT MAX(id) + 100, v FROM d GROUP BY v`, few: true},
+	{name: "insert from everything", text: `INSERT INTO d (id, v) SELECT COUNT(*) + 100, 'all' FROM d`, few: true},
+	{name: "insert from JSON", text: `INSERT INTO d (id, v) SELECT j.id, j.v ->> '$.b' FROM JSON_TABLE(CAST($1 AS JSON), '$[*]' COLUMNS (id INT PATH '$.a', v JSON PATH '$')) j`, few: true, args: []any{`[{"a": 8, "b": "x"}, {"a": 9}]`}},
 }
