@@ -10,8 +10,10 @@ import (
 // Protect has the database itself refuse writes to the table that have not passed
 // the fence, whoever sends them: psql, other languages, a function called from a
 // SELECT, COPY, TRUNCATE, a cascade of a foreign key. Partitions and tables that
-// inherit are protected too; call it again after a new one was made. It is
-// idempotent. A refused write fails with SQLSTATE SF008 ([SQLState]).
+// inherit are protected too; call it again after a new one was made or attached. It is
+// idempotent, and brings back a trigger that was disabled or changed. A refused write
+// fails with SQLSTATE SF008 ([SQLState]). A partition or an heir whose parent is not
+// protected is [ErrInvalidInput]: it is written through the parent too.
 //
 // The name is an identifier of PostgreSQL ("jobs", "app.jobs", `"Odd Name"`), looked
 // up by the search_path. The role must own the table and have the fence's GRANTs.
@@ -19,8 +21,7 @@ import (
 //
 // Any valid token counts: which resource guards which table is the driver's policy
 // ([Bind]). Not refused are writes in a session with session_replication_role =
-// replica, and those of whoever may drop or disable a trigger, or read the tables
-// of sqlfence. A BEFORE trigger of an INSERT that itself writes to another protected
+// replica, and those of whoever may drop or disable a trigger. A BEFORE trigger of an INSERT that itself writes to another protected
 // table comes before the check of that INSERT and is refused, unless the transaction
 // has passed the fence before.
 //

@@ -48,10 +48,9 @@ func TestProtect(t *testing.T) {
 			`SELECT writes_d()`, `DO $$ BEGIN DELETE FROM d; END $$`,
 			`DELETE FROM parent`, `UPDATE parent SET id = 2`,
 			`UPDATE parted SET v = 'x'`, `UPDATE part1 SET v = 'x'`, `INSERT INTO part1 VALUES (1, 'x')`, `DELETE FROM heir`, `DELETE FROM base`,
-			// To pretend: not without the secret.
-			`SET sqlfence.passed = 'x'; DELETE FROM d`, `SELECT set_config('sqlfence.passed', pg_current_xact_id()::text, true); DELETE FROM d`,
-			`BEGIN; SELECT set_config('sqlfence.passed', sqlfence.proof(NULL), true); DELETE FROM d; COMMIT`,
-			`BEGIN; SELECT set_config('sqlfence.passed', sqlfence.proof(''), true); DELETE FROM d; COMMIT`,
+			// To pretend.
+			`SET sqlfence.passed = 'x'; DELETE FROM d`, `SET sqlfence.passed = '7.70.'; DELETE FROM d`, `SET sqlfence.passed = '.70.job-42'; DELETE FROM d`,
+			`SELECT set_config('sqlfence.passed', pg_current_xact_id()::text, true); DELETE FROM d`,
 		}
 		for _, text := range texts {
 			c := w.Conn(w.Bare)
@@ -93,15 +92,15 @@ func TestProtect(t *testing.T) {
 		w.Must(tx, `ROLLBACK TO a`)
 		refused("after ROLLBACK TO", second(tx.Exec(`UPDATE d SET v = 'x'`)))
 		w.Want("Rollback", tx.Rollback(), nil)
-		// What one transaction knows is of no use to the next.
-		c = w.Conn(w.Bare)
-		w.Must(c, `BEGIN`)
-		w.Must(c, `SELECT sqlfence.pass('job-42', 7, 70)`)
-		w.Must(c, `SELECT set_config('sqlfence.passed', current_setting('sqlfence.passed'), false)`)
-		w.Must(c, `COMMIT`)
-		refused("a proof of before", second(c.ExecContext(t.Context(), `UPDATE d SET v = 'x'`)))
-		w.Must(c, `RESET ALL`)
-		w.Want("Close", c.Close(), nil)
+		// What pass leaves is a claim, which the trigger checks.
+		for claim, state := range map[string]string{"6.60.job-42": "SF001", "7.71.job-42": "SF001", "8.80.job-42": "SF002", "7.70.job-43": "SF002", "9999999999999999999.1.job-42": "22003"} {
+			_, err := w.Bare.ExecContext(t.Context(), `BEGIN; SET LOCAL sqlfence.passed = '`+claim+`'; UPDATE d SET v = 'x'; COMMIT`)
+			if guard.SQLState(err) != state {
+				t.Errorf("the claim %s: got error %v, want %s", claim, err, state)
+			}
+			w.IsUntouched()
+		}
+		w.Must(w.Bare, `BEGIN; SET LOCAL sqlfence.passed = '7.70.job-42'; UPDATE d SET v = v; COMMIT`)
 
 		for _, table := range []string{"d", "d", "parted"} {
 			w.Want("Unprotect", guard.Unprotect(t.Context(), w.Bare, sqlgen.PostgreSQL, table), nil)
@@ -162,4 +161,94 @@ func BenchmarkProtected(b *testing.B) {
 			}
 		})
 	}
+}
+
+// The turnstile goes with the savepoint that it was taken behind. A claim that was kept
+// from before, in the same transaction or in another, is worth what its token is.
+func TestAProtectedTableChecksWhatIsClaimed(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *drivertest.World) {
+		w.Want("Protect", guard.Protect(t.Context(), w.Bare, sqlgen.PostgreSQL, "d"), nil)
+		c := w.Conn(w.Bare)
+		w.Must(c, `BEGIN`)
+		w.Must(c, `SAVEPOINT a`)
+		w.Must(c, `SELECT sqlfence.pass('job-42', 7, 70)`)
+		var claim string
+		w.Want("claim", c.QueryRowContext(t.Context(), `SELECT current_setting('sqlfence.passed')`).Scan(&claim), nil)
+		w.Must(c, `ROLLBACK TO a`)
+		w.Want("a takeover", guard.NewFence(w.Bare, sqlgen.PostgreSQL).Advance(t.Context(), drivertest.Unknown), nil)
+		w.Must(c, `SELECT set_config('sqlfence.passed', '`+claim+`', false)`)
+		_, err := c.ExecContext(t.Context(), `UPDATE d SET v = 'x'`)
+		w.Want("the claim of before the takeover", nilIf(guard.SQLState(err) == "SF001"), nil)
+		w.Must(c, `ROLLBACK`)
+		w.Must(c, `RESET ALL`)
+		w.Want("Close", c.Close(), nil)
+		w.IsUntouched()
+	})
+}
+
+// A trigger fires for the table that a statement names, so that no part of a table is
+// protected without the whole; and Protect is true of what it finds.
+func TestProtectLeavesNoWayAround(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *drivertest.World) {
+		protect := func(table string) error { return guard.Protect(t.Context(), w.Bare, sqlgen.PostgreSQL, table) }
+		refused := func(text string) {
+			t.Helper()
+			_, err := w.Bare.ExecContext(t.Context(), text)
+			w.Want(text, nilIf(guard.SQLState(err) == "SF008"), nil)
+		}
+		for _, text := range []string{
+			`CREATE TABLE par (id int, v text) PARTITION BY LIST (id)`, `CREATE TABLE par_1 PARTITION OF par FOR VALUES IN (1) PARTITION BY LIST (v)`,
+			`CREATE TABLE par_1x PARTITION OF par_1 FOR VALUES IN ('x')`, `CREATE TABLE par_2 (id int, v text)`,
+			`CREATE TABLE one (id int)`, `CREATE TABLE two (id int)`, `CREATE TABLE heir () INHERITS (one, two)`,
+			`CREATE FOREIGN DATA WRAPPER nowhere`, `CREATE SERVER nowhere FOREIGN DATA WRAPPER nowhere`,
+			`CREATE FOREIGN TABLE far (id int) INHERITS (one) SERVER nowhere`, `INSERT INTO par VALUES (1, 'x')`,
+		} {
+			w.Must(w.Bare, text)
+		}
+		for _, table := range []string{"par_1", "par_1x", "heir", "one"} {
+			w.Want(table+", written through another", protect(table), guard.ErrInvalidInput)
+		}
+		w.Must(w.Bare, `UPDATE par_1x SET v = v`) // nothing of it stays
+		w.Want("par", protect("par"), nil)
+		w.Want("a part of what is protected", protect("par_1"), nil)
+		refused(`UPDATE par_1x SET v = v`)
+		w.Must(w.Bare, `ALTER TABLE par ATTACH PARTITION par_2 FOR VALUES IN (2)`)
+		w.Want("after ATTACH", protect("par"), nil)
+		refused(`INSERT INTO par_2 VALUES (2, 'x')`)
+		w.Must(w.Bare, `ALTER TABLE heir NO INHERIT two`)
+		w.Want("one", protect("one"), nil)
+		refused(`DELETE FROM heir`)
+
+		w.Want("d", protect("d"), nil)
+		for _, text := range []string{
+			`ALTER TABLE d DISABLE TRIGGER USER`, `ALTER TABLE d ENABLE REPLICA TRIGGER sqlfence_protected`, `DROP TRIGGER sqlfence_protected ON d`,
+			`DROP TRIGGER sqlfence_protected ON d; CREATE FUNCTION other() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+			 CREATE TRIGGER sqlfence_protected AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON d EXECUTE FUNCTION other()`,
+			`DROP TRIGGER sqlfence_protected ON d; CREATE TRIGGER sqlfence_protected AFTER INSERT ON d EXECUTE FUNCTION sqlfence.protected()`,
+			`DROP TRIGGER sqlfence_protected ON d; CREATE TRIGGER sqlfence_protected AFTER INSERT OR UPDATE OF v OR DELETE OR TRUNCATE ON d EXECUTE FUNCTION sqlfence.protected()`,
+			`DROP TRIGGER sqlfence_protected ON d; CREATE TRIGGER sqlfence_protected AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON d WHEN (false) EXECUTE FUNCTION sqlfence.protected()`,
+		} {
+			w.Must(w.Bare, text)
+			w.Must(w.Bare, `UPDATE d SET n = n`) // the control
+			w.Want("Protect after "+text, protect("d"), nil)
+			refused(`UPDATE d SET n = n`)
+		}
+	})
+}
+
+// To a snapshot of before, nothing is protected: a valid write under it is told to run
+// again, and not that it has not passed.
+func TestProtectedSinceTheSnapshot(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *drivertest.World) {
+		ctx := w.With(drivertest.Current)
+		tx, err := w.Fenced.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+		w.Want("BEGIN", err, nil)
+		var n int
+		w.Want("a snapshot", tx.QueryRowContext(ctx, `SELECT 1`).Scan(&n), nil)
+		w.Want("Protect", guard.Protect(t.Context(), w.Bare, sqlgen.PostgreSQL, "d"), nil)
+		_, err = tx.ExecContext(ctx, `UPDATE d SET v = 'x'`)
+		w.Want("a valid write under the older snapshot", nilIf(guard.SQLState(err) == "40001"), nil)
+		w.Want("Rollback", tx.Rollback(), nil)
+		w.Want("again", second(w.Fenced.ExecContext(ctx, `UPDATE d SET v = v`)), nil)
+	})
 }

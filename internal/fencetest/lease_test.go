@@ -528,3 +528,112 @@ func TestTenScriptsAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// The floor is everybody's: a resource whose epochs are near their end keeps its row,
+// or a purge would bring all others to theirs.
+func TestPurgeTakesNobodyToTheEndOfTheEpochs(t *testing.T) {
+	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
+		d := Open(t, dsn)
+		s := d.Session()
+		s.Must(`SELECT sqlfence.acquire('far', 'A', '1 min', least_epoch => 9223372036854775807)`)
+		s.Must(`SELECT sqlfence.acquire('halfway', 'A', '1 min', least_epoch => 4611686018427387904)`)
+		s.Acquire("near", "A")
+		s.Must(`UPDATE sqlfence.leases SET expires_at = clock_timestamp() - interval '2 h'`)
+		var dropped, floor int64
+		s.Get(`SELECT sqlfence.purge('1 h')`, nil, &dropped)
+		s.Get(`SELECT floor FROM sqlfence.meta`, nil, &floor)
+		if dropped != 2 || floor != 1<<62 {
+			t.Errorf("dropped %d, floor %d; want near and halfway, and 2^62", dropped, floor)
+		}
+		if token := s.Acquire("new", "A"); token.Epoch != 1<<62+1 {
+			t.Errorf("epoch %d after the purge, want 2^62+1", token.Epoch)
+		}
+		if err := s.Exec(`SELECT sqlfence.acquire('far', 'B', '1 min')`); State(err) != "SF004" {
+			t.Errorf("the one at its end: %v, want SF004", err)
+		}
+	})
+}
+
+// Each purged resource takes a lock of the server's shared table, which others need too.
+func TestPurgeGoesByTheThousand(t *testing.T) {
+	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
+		s := Open(t, dsn).Session()
+		s.Must(`SELECT sqlfence.acquire('r' || g, 'A', '1 min') FROM generate_series(1, 1100) AS g`)
+		s.Must(`UPDATE sqlfence.leases SET expires_at = clock_timestamp() - interval '2 h'`)
+		for _, want := range []int64{1000, 100, 0} {
+			var dropped int64
+			s.Get(`SELECT sqlfence.purge('1 h', 100000)`, nil, &dropped)
+			if dropped != want {
+				t.Errorf("dropped %d, want %d", dropped, want)
+			}
+		}
+	})
+}
+
+// Under the stricter levels the floor is read with a lock: an open purge is waited for
+// no longer than for a guarded transaction.
+func TestTheWaitForAPurgeIsBounded(t *testing.T) {
+	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
+		d := Open(t, dsn)
+		purge, next := d.Session(), d.Session(`SET lock_timeout = '11s'`)
+		purge.Must(`BEGIN`)
+		purge.Must(`SELECT sqlfence.purge('1 day')`)
+		for _, level := range []string{"repeatable read", "serializable"} {
+			next.Must(`SET default_transaction_isolation = '` + level + `'`)
+			for _, text := range []string{`SELECT sqlfence.acquire('r', 'A', '1 min', wait => $1)`, `SELECT sqlfence.advance('r', 1000, 0, wait => $1)`} {
+				for _, wait := range []string{"0", "1 ms", "120 ms"} {
+					if err := next.Exec(text, wait); State(err) != "57014" || detail(err) != "sqlfence: wait bound spent" {
+						t.Errorf("%s: %s with wait %s: %v, detail %q", level, text, wait, err, detail(err))
+					}
+				}
+			}
+			next.Start(`SELECT sqlfence.acquire($1, 'A', '1 min')`, level)
+			next.MustBlock()
+			purge.Must(`COMMIT`)
+			if err := next.Wait(); err != nil && State(err) != "40001" {
+				t.Errorf("%s: after the purge: %v", level, err)
+			}
+			purge.Must(`BEGIN`)
+			purge.Must(`SELECT sqlfence.purge('1 day')`)
+		}
+		// READ COMMITTED waits for nobody.
+		next.Must(`SET default_transaction_isolation = 'read committed'`)
+		next.Must(`SELECT sqlfence.acquire('r', 'A', '1 min', wait => '0')`)
+		purge.Must(`COMMIT`)
+	})
+}
+
+// One role migrates and another runs, with default privileges on all that the first
+// makes: no table of the fence may be written by them, and nothing be put beside it.
+func TestDefaultPrivilegesDoNotOpenTheFence(t *testing.T) {
+	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
+		d := &DB{t: t, DSN: dsn}
+		d.watch = d.Session()
+		app := fmt.Sprintf(`"sqlfence ""Default %d"`, d.watch.PID)
+		d.watch.Must(`CREATE ROLE ` + app)
+		t.Cleanup(func() { d.watch.Must(`DROP OWNED BY ` + app + ` CASCADE; DROP ROLE ` + app) })
+		for _, what := range []string{"TABLES", "SCHEMAS", "FUNCTIONS"} {
+			d.watch.Must(`ALTER DEFAULT PRIVILEGES GRANT ALL ON ` + what + ` TO ` + app + ` WITH GRANT OPTION`)
+		}
+		d.watch.Must(`CREATE TABLE control (id int)`)
+		for range 2 {
+			d.watch.Must(sqlgen.Schema(sqlgen.PostgreSQL))
+			d.watch.Must(sqlgen.Grants(sqlgen.PostgreSQL, fmt.Sprintf(`sqlfence "Default %d`, d.watch.PID)))
+		}
+		user := d.Session(`SET ROLE ` + app)
+		user.Must(`INSERT INTO control VALUES (1)`)
+		for _, text := range []string{
+			`UPDATE sqlfence.fences SET high_water = 1`, `DELETE FROM sqlfence.leases`, `INSERT INTO sqlfence.abandoned VALUES (1, now())`,
+			`UPDATE sqlfence.meta SET floor = 1`, `TRUNCATE sqlfence.nothing`, `CREATE TABLE sqlfence.mine ()`,
+			`CREATE FUNCTION sqlfence.pass(text, int, int) RETURNS bool LANGUAGE sql AS 'SELECT true'`,
+			`CREATE TRIGGER t AFTER INSERT ON sqlfence.nothing EXECUTE FUNCTION sqlfence.protected()`,
+			`SELECT * FROM sqlfence.evict('r', 'A', '0')`,
+		} {
+			if err := user.Exec(text); State(err) != "42501" {
+				t.Errorf("the application may run %s: %v", text, err)
+			}
+		}
+		token := user.Acquire("r", "A")
+		user.Must(head+`SELECT $1::text`, "x", token.Resource, token.Epoch, token.Grant)
+	})
+}

@@ -263,3 +263,39 @@ func detail(err error) string {
 	}
 	return ""
 }
+
+// A transaction of somebody's that has acquired and stays open is in the way as well,
+// and one that has acquired and was prepared. What only waits for its turn is not.
+func TestAnOpenAcquireIsABlocker(t *testing.T) {
+	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
+		d := Open(t, dsn)
+		idle, p, next := d.Session(`SET application_name = 'idle'`), d.Session(), d.Session()
+		gid := "sqlfence acquire " + strconv.Itoa(int(p.PID))
+		for _, s := range []*Session{idle, p} {
+			s.Must(`BEGIN`)
+			s.Acquire("r of "+strconv.Itoa(int(s.PID)), "A")
+		}
+		p.Must(`PREPARE TRANSACTION '` + gid + `'`)
+		var pid, age, application, prepared *string
+		d.Watch(`SELECT pid::text, application_name, prepared FROM sqlfence.blockers('r of `+strconv.Itoa(int(p.PID))+`')`, nil, &pid, &application, &prepared)
+		if pid != nil || prepared == nil || *prepared != gid {
+			t.Errorf("blockers: %v, %v; want the prepared transaction", pid, prepared)
+		}
+		p.Must(`ROLLBACK PREPARED '` + gid + `'`)
+
+		resource := "r of " + strconv.Itoa(int(idle.PID))
+		next.Start(AcquireSQL, resource, "B")
+		next.MustBlock()
+		d.Watch(`SELECT pid::text, application_name, age::text FROM sqlfence.blockers('`+resource+`')`, nil, &pid, &application, &age)
+		if pid == nil || *pid != strconv.Itoa(int(idle.PID)) || *application != "idle" || age == nil {
+			t.Errorf("blockers: %v; want pid %d", pid, idle.PID)
+		}
+		d.Watch(`SELECT pid::text FROM sqlfence.evict('`+resource+`', 'B', '0')`, nil, &pid)
+		if pid == nil || *pid != strconv.Itoa(int(idle.PID)) {
+			t.Errorf("evicted: %v; want pid %d", pid, idle.PID)
+		}
+		if err := next.Wait(); err != nil {
+			t.Errorf("takeover after the eviction: %v", err)
+		}
+	})
+}

@@ -230,7 +230,8 @@ func (s *Store) InspectPrefix(ctx context.Context, prefix, after string, limit i
 // than idle, and returns their number. Their tokens are unregistered from then
 // on, and no epoch of theirs is ever minted again: it raises the epoch at which
 // every new resource starts. Resources whose mark was ever moved by Advance,
-// and those that are in use at the moment, are left alone.
+// those that are in use at the moment, and those whose epochs have passed 2^62, are
+// left alone.
 func (s *Store) Purge(ctx context.Context, idle time.Duration, limit int) (int64, error) {
 	if idle < 0 || limit < 0 {
 		return 0, fmt.Errorf("%w: purge of %d resources idle for %v", lease.ErrInvalidInput, limit, idle)

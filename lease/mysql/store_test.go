@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -62,6 +63,20 @@ func TestEveryOperationWithEveryName(t *testing.T) {
 		}
 		if again := mustAcquire(t, s, "job", "A"); again.Token.Epoch != 3 {
 			t.Errorf("epoch %d after a purge of epochs up to 2, want 3", again.Token.Epoch)
+		}
+		// The floor is everybody's: it may not take them to the end of their epochs.
+		far := request("far", "A")
+		far.MinEpoch = math.MaxInt64
+		g, err := s.Acquire(ctx, far)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lapse(t, open(t, dsn, nil), "far")
+		if n, err := s.Purge(ctx, 0, 1000); err != nil || n != 0 {
+			t.Errorf("purged %d, %v; want that what has epoch %d stays", n, err, g.Token.Epoch)
+		}
+		if again := mustAcquire(t, s, "new", "A"); again.Token.Epoch != 3 {
+			t.Errorf("epoch %d of a new resource, want 3", again.Token.Epoch)
 		}
 	})
 }

@@ -743,7 +743,8 @@ END
 -- sqlfence_purge drops up to p_rows resources that have been FREE or LAPSED for
 -- longer than p_idle microseconds, and raises the floor above every epoch they
 -- minted. A resource that is in use at the moment is left alone, and so is one whose
--- mark was ever advanced: its mark stands for tokens that no floor knows.
+-- mark was ever advanced: its mark stands for tokens that no floor knows. So is one
+-- whose epochs have passed 2^62: a floor there would take all others to the end of theirs.
 CREATE PROCEDURE IF NOT EXISTS sqlfence_purge(IN p_idle BIGINT, IN p_rows BIGINT, IN p_own BOOLEAN)
 SQL SECURITY DEFINER MODIFIES SQL DATA
 BEGIN
@@ -755,7 +756,7 @@ BEGIN
 	DECLARE v_dropped BIGINT DEFAULT 0;
 	DECLARE c_idle CURSOR FOR
 		SELECT l.resource FROM sqlfence_lease AS l JOIN sqlfence_guard AS g ON g.resource = l.resource
-		WHERE NOT g.advanced AND COALESCE(l.expires_at, l.freed_at) < v_cutoff
+		WHERE NOT g.advanced AND COALESCE(l.expires_at, l.freed_at) < v_cutoff AND GREATEST(l.epoch, g.high_water) <= 4611686018427387904
 			AND l.at = CURRENT_TIMESTAMP(6) AND g.at = CURRENT_TIMESTAMP(6)
 		LIMIT v_rows;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = TRUE;
@@ -791,7 +792,7 @@ BEGIN
 			WHERE l.resource = v_resource AND COALESCE(l.expires_at, l.freed_at) < v_cutoff AND l.at = CURRENT_TIMESTAMP(6)
 			FOR UPDATE SKIP LOCKED;
 		END IF;
-		IF v_epoch IS NOT NULL THEN
+		IF v_epoch IS NOT NULL AND GREATEST(v_mark, v_epoch) <= 4611686018427387904 THEN
 			DELETE FROM sqlfence_lease WHERE resource = v_resource AND at = CURRENT_TIMESTAMP(6);
 			DELETE FROM sqlfence_guard WHERE resource = v_resource AND at = CURRENT_TIMESTAMP(6);
 			SET v_floor = GREATEST(v_floor, v_mark, v_epoch), v_dropped = v_dropped + 1;

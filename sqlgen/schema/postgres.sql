@@ -72,8 +72,8 @@ $sqlfence$;
 CREATE TABLE IF NOT EXISTS sqlfence.meta (
 	singleton pg_catalog.bool PRIMARY KEY DEFAULT true CHECK (singleton),
 	floor pg_catalog.int8 NOT NULL CHECK (floor OPERATOR(pg_catalog.>=) 0),
-	-- What proofs are made of: see proof. Null as long as nothing is protected.
-	secret pg_catalog.text
+	-- Whether a table is protected: pass then leaves its token for the triggers.
+	protects pg_catalog.bool NOT NULL DEFAULT false
 );
 DO $sqlfence$
 BEGIN
@@ -121,18 +121,6 @@ CREATE TABLE IF NOT EXISTS sqlfence.abandoned (
 -- row can ever be in it.
 CREATE TABLE IF NOT EXISTS sqlfence.nothing (CHECK (false));
 
--- proof is what only a transaction that has passed the fence knows: a setting that
--- ends with it, or with its savepoint. The secret keeps others from setting it, the
--- session and the time keep one transaction from using that of another. Internal.
-CREATE OR REPLACE FUNCTION sqlfence.proof(secret pg_catalog.text) RETURNS pg_catalog.text
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER AS $sqlfence$
-BEGIN
-	RETURN pg_catalog.md5(pg_catalog.concat(proof.secret, '.', pg_catalog.pg_backend_pid(), '.',
-		(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp())
-			OPERATOR(pg_catalog.*) 1000000::pg_catalog.float8)::pg_catalog.int8));
-END
-$sqlfence$;
-
 -- pass is the check of a guarded write: true, or it raises SF001 or SF002 (their
 -- messages have a fixed form, which programs read; the resource comes last
 -- because it may hold anything) or SF003. Until the transaction ends, or rolls
@@ -146,7 +134,7 @@ DECLARE
 	key pg_catalog.int8 := pg_catalog.hashtextextended(pass.resource COLLATE pg_catalog."C", 0);
 	mark pg_catalog.int8;
 	mark_grant pg_catalog.int8;
-	secret pg_catalog.text;
+	protects pg_catalog.bool;
 BEGIN
 	IF pass.resource IS NULL OR pass.epoch IS NULL OR pass.grant_id IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = 'sqlfence: invalid input: null in a token';
@@ -158,11 +146,11 @@ BEGIN
 	END IF;
 	-- To PostgreSQL, READ UNCOMMITTED is READ COMMITTED.
 	IF pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN
-		SELECT f.high_water, f.grant_id, (SELECT m.secret FROM sqlfence.meta AS m) INTO mark, mark_grant, secret
+		SELECT f.high_water, f.grant_id, (SELECT m.protects FROM sqlfence.meta AS m) INTO mark, mark_grant, protects
 		FROM sqlfence.fences AS f
 		WHERE f.resource OPERATOR(pg_catalog.=) (pass.resource COLLATE pg_catalog."C");
 	ELSE
-		SELECT f.high_water, f.grant_id, (SELECT m.secret FROM sqlfence.meta AS m) INTO mark, mark_grant, secret
+		SELECT f.high_water, f.grant_id, (SELECT m.protects FROM sqlfence.meta AS m) INTO mark, mark_grant, protects
 		FROM sqlfence.fences AS f
 		WHERE f.resource OPERATOR(pg_catalog.=) (pass.resource COLLATE pg_catalog."C") FOR SHARE;
 		IF mark IS NULL AND pg_catalog.octet_length(pass.resource) OPERATOR(pg_catalog.>=) 1
@@ -184,8 +172,9 @@ BEGIN
 			COALESCE(mark, 0), pass.grant_id, pass.epoch, pass.resource);
 	END IF;
 	IF pass.epoch OPERATOR(pg_catalog.=) mark AND pass.grant_id OPERATOR(pg_catalog.=) mark_grant THEN
-		IF secret IS NOT NULL THEN
-			PERFORM pg_catalog.set_config('sqlfence.passed', sqlfence.proof(secret), true);
+		IF protects THEN
+			PERFORM pg_catalog.set_config('sqlfence.passed',
+				pg_catalog.concat(pass.epoch, '.', pass.grant_id, '.', pass.resource), true);
 		END IF;
 		RETURN true;
 	END IF;
@@ -357,6 +346,27 @@ BEGIN
 END
 $sqlfence$;
 
+-- newest_floor is the floor for a transaction whose snapshot may be older: it waits for
+-- an open purge until wait is over since start, else 55P03. Internal.
+CREATE OR REPLACE FUNCTION sqlfence.newest_floor(wait pg_catalog.interval, start pg_catalog.timestamptz) RETURNS pg_catalog.int8
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER SET lock_timeout = 0 AS $sqlfence$
+#variable_conflict use_column
+DECLARE
+	ms pg_catalog.float8 := 1000::pg_catalog.float8 OPERATOR(pg_catalog.*) pg_catalog.date_part('epoch',
+		newest_floor.wait OPERATOR(pg_catalog.-) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) newest_floor.start));
+	floor pg_catalog.int8;
+BEGIN
+	IF ms OPERATOR(pg_catalog.<=) 0::pg_catalog.float8 THEN
+		SELECT m.floor INTO floor FROM sqlfence.meta AS m FOR SHARE NOWAIT;
+	ELSE
+		PERFORM pg_catalog.set_config('lock_timeout',
+			GREATEST(1, LEAST(2147483647::pg_catalog.float8, pg_catalog.ceil(ms)))::pg_catalog.int4::pg_catalog.text, true);
+		SELECT m.floor INTO floor FROM sqlfence.meta AS m FOR SHARE;
+	END IF;
+	RETURN floor;
+END
+$sqlfence$;
+
 -- spent raises the error of a spent wait. Internal.
 CREATE OR REPLACE FUNCTION sqlfence.spent(resource pg_catalog.text) RETURNS pg_catalog.void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER AS $sqlfence$
@@ -504,6 +514,7 @@ DECLARE
 	mark pg_catalog.int8;
 	mark_grant pg_catalog.int8;
 	floor pg_catalog.int8;
+	start pg_catalog.timestamptz := pg_catalog.clock_timestamp();
 	top pg_catalog.int8;
 	mine pg_catalog.bool;
 BEGIN
@@ -566,7 +577,7 @@ BEGIN
 		ELSE
 			SELECT f.high_water, f.grant_id INTO mark, mark_grant FROM sqlfence.fences AS f
 			WHERE f.resource OPERATOR(pg_catalog.=) (acquire.resource COLLATE pg_catalog."C") FOR UPDATE;
-			SELECT m.floor INTO floor FROM sqlfence.meta AS m FOR SHARE;
+			floor := sqlfence.newest_floor(acquire.wait, start);
 		END IF;
 		IF floor IS NULL THEN
 			RAISE EXCEPTION USING ERRCODE = 'SF005', MESSAGE = 'sqlfence: the row of sqlfence.meta is missing';
@@ -919,6 +930,7 @@ CREATE OR REPLACE FUNCTION sqlfence.advance(
 DECLARE
 	fresh pg_catalog.bool := pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ');
 	floor pg_catalog.int8;
+	start pg_catalog.timestamptz := pg_catalog.clock_timestamp();
 BEGIN
 	PERFORM sqlfence.check_token(advance.resource, advance.epoch, advance.grant_id);
 	IF advance.wait IS NULL OR advance.wait OPERATOR(pg_catalog.<) '0'::pg_catalog.interval THEN
@@ -941,7 +953,7 @@ BEGIN
 		ELSE
 			SELECT f.high_water, f.grant_id INTO high_water, mark_grant FROM sqlfence.fences AS f
 			WHERE f.resource OPERATOR(pg_catalog.=) (advance.resource COLLATE pg_catalog."C") FOR UPDATE;
-			SELECT m.floor INTO floor FROM sqlfence.meta AS m FOR SHARE;
+			floor := sqlfence.newest_floor(advance.wait, start);
 		END IF;
 		IF floor IS NULL THEN
 			RAISE EXCEPTION USING ERRCODE = 'SF005', MESSAGE = 'sqlfence: the row of sqlfence.meta is missing';
@@ -1052,7 +1064,8 @@ END
 $sqlfence$;
 
 -- blockers returns the sessions and prepared transactions that hold the turnstile
--- of a resource for guarded transactions, and nobody who only queues for it.
+-- of a resource for guarded transactions, or for an operation in a transaction that
+-- stays open without a word, and nobody who only queues for it or is about to be done.
 -- prepared is the global identifier of a prepared transaction, which has no pid.
 -- age is that of the transaction; null where the owner of this function may not
 -- see it (GRANT pg_read_all_stats lets it).
@@ -1079,7 +1092,8 @@ BEGIN
 		AND x.locktype OPERATOR(pg_catalog.=) 'transactionid' AND x.mode OPERATOR(pg_catalog.=) 'ExclusiveLock'
 	LEFT JOIN pg_catalog.pg_prepared_xacts AS p ON p.transaction OPERATOR(pg_catalog.=) x.transactionid
 	WHERE k.locktype OPERATOR(pg_catalog.=) 'advisory' AND k.granted
-		AND k.mode OPERATOR(pg_catalog.=) 'ShareLock'
+		AND (k.mode OPERATOR(pg_catalog.=) 'ShareLock'
+			OR k.pid IS NULL OR pg_catalog.starts_with(a.state, 'idle in transaction'))
 		AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
 		AND k.classid OPERATOR(pg_catalog.=) key1 AND k.objid OPERATOR(pg_catalog.=) key2
 		AND k.objsubid OPERATOR(pg_catalog.=) 2::pg_catalog.int2
@@ -1129,11 +1143,13 @@ BEGIN
 END
 $sqlfence$;
 
--- purge drops up to max_rows resources that have been FREE or LAPSED for longer
--- than older_than, and raises the floor above every epoch they minted; it returns
--- their number. A resource that is in use at the moment is left alone, and so
+-- purge drops up to max_rows resources that have been FREE or LAPSED for longer than
+-- older_than, a thousand at most (each takes a lock in the server's shared table until
+-- the transaction ends), and raises the floor above every epoch they minted; it
+-- returns their number. A resource that is in use at the moment is left alone, and so
 -- is one whose mark was ever advanced: its mark stands for tokens that no
--- floor knows. Tokens of a purged resource are unregistered.
+-- floor knows. So is one whose epochs have passed 2^62: a floor there would take all
+-- others to the end of theirs. Tokens of a purged resource are unregistered.
 CREATE OR REPLACE FUNCTION sqlfence.purge(
 	older_than pg_catalog.interval, max_rows pg_catalog.int8 DEFAULT 1000::pg_catalog.int8
 ) RETURNS pg_catalog.int8
@@ -1161,7 +1177,8 @@ BEGIN
 		SELECT l.resource FROM sqlfence.leases AS l
 		JOIN sqlfence.fences AS f ON f.resource OPERATOR(pg_catalog.=) l.resource
 		WHERE NOT f.advanced AND COALESCE(l.expires_at, l.freed_at) OPERATOR(pg_catalog.<) cutoff
-		LIMIT purge.max_rows
+			AND GREATEST(l.epoch, f.high_water) OPERATOR(pg_catalog.<=) 4611686018427387904
+		LIMIT LEAST(purge.max_rows, 1000)
 	LOOP
 		key := pg_catalog.hashtextextended(candidate COLLATE pg_catalog."C", 0);
 		CONTINUE WHEN NOT pg_catalog.pg_try_advisory_xact_lock(
@@ -1173,7 +1190,7 @@ BEGIN
 		WHERE l.resource OPERATOR(pg_catalog.=) (candidate COLLATE pg_catalog."C")
 			AND NOT f.advanced AND COALESCE(l.expires_at, l.freed_at) OPERATOR(pg_catalog.<) cutoff
 		FOR UPDATE SKIP LOCKED;
-		CONTINUE WHEN top IS NULL;
+		CONTINUE WHEN top IS NULL OR top OPERATOR(pg_catalog.>) 4611686018427387904;
 		DELETE FROM sqlfence.leases AS l WHERE l.resource OPERATOR(pg_catalog.=) (candidate COLLATE pg_catalog."C");
 		DELETE FROM sqlfence.fences AS f WHERE f.resource OPERATOR(pg_catalog.=) (candidate COLLATE pg_catalog."C");
 		new_floor := GREATEST(new_floor, top);
@@ -1192,27 +1209,36 @@ BEGIN
 END
 $sqlfence$;
 
--- arm makes the secret, if there is none. Internal.
+-- arm has pass leave its token. Internal.
 CREATE OR REPLACE FUNCTION sqlfence.arm() RETURNS pg_catalog.void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
 BEGIN
-	UPDATE sqlfence.meta AS m SET secret = pg_catalog.concat(pg_catalog.gen_random_uuid(), pg_catalog.gen_random_uuid())
-	WHERE m.secret IS NULL;
+	UPDATE sqlfence.meta AS m SET protects = true WHERE NOT m.protects;
 END
 $sqlfence$;
 
 -- protected is the trigger of a protected table: it raises SF008 unless the
--- transaction has passed the fence. It fires behind the statement, by when a check
--- inside of it has been made. Internal.
+-- transaction has passed the fence, and has not rolled that back. What pass has left
+-- is a claim that anybody can make, so the token is checked once more: for whoever has
+-- passed that finds the turnstile had and the mark unmoved. Internal.
 CREATE OR REPLACE FUNCTION sqlfence.protected() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $sqlfence$
 DECLARE
-	secret pg_catalog.text;
+	claim pg_catalog.text := pg_catalog.current_setting('sqlfence.passed', true);
+	epoch pg_catalog.text := pg_catalog.split_part(claim, '.', 1);
+	grant_id pg_catalog.text := pg_catalog.split_part(claim, '.', 2);
 BEGIN
-	SELECT m.secret INTO secret FROM sqlfence.meta AS m;
-	IF secret IS NOT NULL
-			AND pg_catalog.current_setting('sqlfence.passed', true) OPERATOR(pg_catalog.=) sqlfence.proof(secret) THEN
-		RETURN NULL;
+	IF claim OPERATOR(pg_catalog.~) ('^[0-9]{1,19}[.]-?[0-9]{1,19}[.].' COLLATE pg_catalog."C") THEN
+		IF sqlfence.pass(
+				pg_catalog.substr(claim, pg_catalog.length(epoch) OPERATOR(pg_catalog.+) pg_catalog.length(grant_id) OPERATOR(pg_catalog.+) 3),
+				epoch::pg_catalog.int8, grant_id::pg_catalog.int8) THEN
+			RETURN NULL;
+		END IF;
+	END IF;
+	-- To a snapshot of before nothing was protected, and pass has left nothing.
+	IF NOT (SELECT m.protects FROM sqlfence.meta AS m) THEN
+		RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = pg_catalog.format(
+			'sqlfence: %I.%I has been protected since this transaction began: run it again', TG_TABLE_SCHEMA, TG_TABLE_NAME);
 	END IF;
 	RAISE EXCEPTION USING ERRCODE = 'SF008',
 		MESSAGE = pg_catalog.format('sqlfence: protected: table=%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME),
@@ -1220,17 +1246,42 @@ BEGIN
 END
 $sqlfence$;
 
+-- is_protected reports whether the trigger of a protected table is there, unchanged
+-- and not disabled. Internal.
+CREATE OR REPLACE FUNCTION sqlfence.is_protected(target pg_catalog.oid) RETURNS pg_catalog.bool
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER AS $sqlfence$
+BEGIN
+	RETURN EXISTS (SELECT FROM pg_catalog.pg_trigger AS g
+		JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) g.tgrelid
+		JOIN pg_catalog.pg_proc AS p ON p.oid OPERATOR(pg_catalog.=) g.tgfoid
+		JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace
+		WHERE g.tgrelid OPERATOR(pg_catalog.=) is_protected.target
+			AND g.tgname OPERATOR(pg_catalog.=) 'sqlfence_protected'::pg_catalog.name
+			AND n.nspname OPERATOR(pg_catalog.=) 'sqlfence'::pg_catalog.name
+			AND p.proname OPERATOR(pg_catalog.=) 'protected'::pg_catalog.name
+			-- AFTER each statement; INSERT 4, DELETE 8, UPDATE 16, TRUNCATE 32.
+			AND g.tgtype OPERATOR(pg_catalog.=) CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'f'::pg_catalog."char" THEN 28::pg_catalog.int2 ELSE 60::pg_catalog.int2 END
+			AND g.tgqual IS NULL AND g.tgattr::pg_catalog.text OPERATOR(pg_catalog.=) ''
+			AND g.tgenabled OPERATOR(pg_catalog.=) ANY (ARRAY['O', 'A']::pg_catalog."char"[]));
+END
+$sqlfence$;
+
 -- protect has the database itself refuse every write to the table, its partitions
 -- and the tables that inherit from it that has not passed the fence, whoever sends
 -- it and wherever it comes from: also COPY, TRUNCATE, a cascade of a foreign key,
--- and a function called from SELECT. A partition that is made later is protected by
--- protecting the table once more. It runs with the caller's rights, who must own the
--- tables.
+-- and a function called from SELECT. A partition that is made or attached later is
+-- protected by protecting the table once more, which also brings back a trigger that was
+-- disabled or changed. It raises SF003 for a part of a table that is not protected:
+-- a trigger fires for the table that a statement names. It runs with the caller's
+-- rights, who must own the tables.
 CREATE OR REPLACE FUNCTION sqlfence.protect(target pg_catalog.regclass) RETURNS pg_catalog.void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER AS $sqlfence$
 #variable_conflict use_column
 DECLARE
 	one pg_catalog.text;
+	events pg_catalog.text;
+	present pg_catalog.bool;
+	parent pg_catalog.text;
 BEGIN
 	IF protect.target IS NULL OR NOT EXISTS (SELECT FROM pg_catalog.pg_class AS c
 			WHERE c.oid OPERATOR(pg_catalog.=) protect.target
@@ -1238,22 +1289,46 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = 'sqlfence: invalid input: no table to protect';
 	END IF;
 	PERFORM sqlfence.arm();
-	FOR one IN
+	FOR one, events, present IN
 		WITH RECURSIVE "tree" AS (
 			SELECT protect.target::pg_catalog.oid AS id
 			UNION
 			SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i JOIN "tree" AS t ON t.id OPERATOR(pg_catalog.=) i.inhparent
 		)
-		SELECT pg_catalog.format('%I.%I', n.nspname, c.relname) FROM "tree" AS t
+		SELECT pg_catalog.format('%I.%I', n.nspname, c.relname),
+			-- Foreign tables take no trigger for TRUNCATE everywhere.
+			CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'f'::pg_catalog."char" THEN '' ELSE ' OR TRUNCATE' END,
+			EXISTS (SELECT FROM pg_catalog.pg_trigger AS g WHERE g.tgrelid OPERATOR(pg_catalog.=) c.oid
+				AND g.tgname OPERATOR(pg_catalog.=) 'sqlfence_protected'::pg_catalog.name)
+		FROM "tree" AS t
 		JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) t.id
 		JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
-		WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger AS g
-			WHERE g.tgrelid OPERATOR(pg_catalog.=) c.oid AND g.tgname OPERATOR(pg_catalog.=) 'sqlfence_protected'::pg_catalog.name)
-		AND c.relkind OPERATOR(pg_catalog.=) ANY (ARRAY['r', 'p']::pg_catalog."char"[])
+		WHERE NOT sqlfence.is_protected(c.oid) AND c.relkind OPERATOR(pg_catalog.=) ANY (ARRAY['r', 'p', 'f']::pg_catalog."char"[])
 	LOOP
-		EXECUTE 'CREATE TRIGGER sqlfence_protected AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON ' OPERATOR(pg_catalog.||) one
-			OPERATOR(pg_catalog.||) ' FOR EACH STATEMENT EXECUTE FUNCTION sqlfence.protected()';
+		IF present THEN
+			EXECUTE 'DROP TRIGGER sqlfence_protected ON ' OPERATOR(pg_catalog.||) one;
+		END IF;
+		EXECUTE 'CREATE TRIGGER sqlfence_protected AFTER INSERT OR UPDATE OR DELETE' OPERATOR(pg_catalog.||) events OPERATOR(pg_catalog.||) ' ON '
+			OPERATOR(pg_catalog.||) one OPERATOR(pg_catalog.||) ' FOR EACH STATEMENT EXECUTE FUNCTION sqlfence.protected()';
 	END LOOP;
+	WITH RECURSIVE "tree" AS (
+		SELECT protect.target::pg_catalog.oid AS id
+		UNION
+		SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i JOIN "tree" AS t ON t.id OPERATOR(pg_catalog.=) i.inhparent
+	), "over" AS (
+		SELECT t.id FROM "tree" AS t
+		UNION
+		SELECT i.inhparent FROM pg_catalog.pg_inherits AS i JOIN "over" AS o ON o.id OPERATOR(pg_catalog.=) i.inhrelid
+	)
+	SELECT pg_catalog.format('%I.%I', n.nspname, c.relname) INTO parent FROM "over" AS o
+	JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) o.id
+	JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+	WHERE NOT sqlfence.is_protected(c.oid) AND c.relkind OPERATOR(pg_catalog.=) ANY (ARRAY['r', 'p', 'f']::pg_catalog."char"[])
+	LIMIT 1;
+	IF parent IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'SF003', MESSAGE = pg_catalog.format(
+			'sqlfence: invalid input: %s is written through %s too: protect that', protect.target, parent);
+	END IF;
 END
 $sqlfence$;
 
@@ -1283,6 +1358,49 @@ $sqlfence$;
 
 REVOKE ALL ON SCHEMA sqlfence FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA sqlfence FROM PUBLIC;
+
+-- Nor by default privileges (ALTER DEFAULT PRIVILEGES), of which a program that
+-- migrates as one role and runs as another has plenty. What others may keep is SELECT,
+-- and INSERT on nothing, which takes no row.
+DO $sqlfence$
+DECLARE
+	grantee pg_catalog.text;
+	relation pg_catalog.text;
+	selects pg_catalog.bool;
+	inserts pg_catalog.bool;
+BEGIN
+	FOR grantee IN
+		SELECT pg_catalog.format('%I', r.rolname) FROM pg_catalog.pg_namespace AS n
+		CROSS JOIN LATERAL pg_catalog.aclexplode(n.nspacl) AS a
+		JOIN pg_catalog.pg_roles AS r ON r.oid OPERATOR(pg_catalog.=) a.grantee
+		WHERE n.nspname OPERATOR(pg_catalog.=) 'sqlfence'::pg_catalog.name AND a.grantee OPERATOR(pg_catalog.<>) n.nspowner
+			AND a.privilege_type OPERATOR(pg_catalog.=) 'CREATE'
+		GROUP BY r.rolname
+	LOOP
+		EXECUTE pg_catalog.concat('REVOKE CREATE ON SCHEMA sqlfence FROM ', grantee, ' CASCADE');
+	END LOOP;
+	FOR grantee, relation, selects, inserts IN
+		SELECT pg_catalog.format('%I', r.rolname), pg_catalog.format('sqlfence.%I', c.relname),
+			pg_catalog.bool_or(a.privilege_type OPERATOR(pg_catalog.=) 'SELECT'),
+			pg_catalog.bool_or(a.privilege_type OPERATOR(pg_catalog.=) 'INSERT' AND c.relname OPERATOR(pg_catalog.=) 'nothing'::pg_catalog.name)
+		FROM pg_catalog.pg_class AS c
+		JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+		CROSS JOIN LATERAL pg_catalog.aclexplode(c.relacl) AS a
+		JOIN pg_catalog.pg_roles AS r ON r.oid OPERATOR(pg_catalog.=) a.grantee
+		WHERE n.nspname OPERATOR(pg_catalog.=) 'sqlfence'::pg_catalog.name AND a.grantee OPERATOR(pg_catalog.<>) c.relowner
+			AND c.relkind OPERATOR(pg_catalog.=) 'r'::pg_catalog."char"
+		GROUP BY r.rolname, c.relname
+	LOOP
+		EXECUTE pg_catalog.concat('REVOKE ALL ON ', relation, ' FROM ', grantee, ' CASCADE');
+		IF selects THEN
+			EXECUTE pg_catalog.concat('GRANT SELECT ON ', relation, ' TO ', grantee);
+		END IF;
+		IF inserts THEN
+			EXECUTE pg_catalog.concat('GRANT INSERT ON ', relation, ' TO ', grantee);
+		END IF;
+	END LOOP;
+END
+$sqlfence$;
 
 -- schema_version is the version of the schema. It comes last: where it is found,
 -- all of the above is there. Its text is read from the catalog too, by sqlgen.
