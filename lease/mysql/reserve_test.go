@@ -5,14 +5,31 @@ import (
 	"testing"
 
 	"github.com/sqlfence/sqlfence/internal/fencetest"
+	"github.com/sqlfence/sqlfence/internal/holdtest"
 	"github.com/sqlfence/sqlfence/internal/testserver"
 	"github.com/sqlfence/sqlfence/lease"
 	leasemysql "github.com/sqlfence/sqlfence/lease/mysql"
 )
 
+// CASES D11, see [holdtest.ExhaustedPool].
+func TestRenewalsSurviveAnExhaustedPool(t *testing.T) {
+	testserver.EachMySQL(t, func(t *testing.T, dsn string) {
+		db := open(t, dsn, nil)
+		holdtest.ExhaustedPool(t, leasemysql.New(db), db)
+	})
+}
+
+// CASES D11, see [holdtest.PoolOfOne].
+func TestAPoolOfOneConnectionSaysWhatIsWrong(t *testing.T) {
+	testserver.EachMySQL(t, func(t *testing.T, dsn string) {
+		db := open(t, dsn, nil)
+		holdtest.PoolOfOne(t, leasemysql.New(db), db)
+	})
+}
+
 // D11: renewals have a connection of their own, which is replaced when it is lost and
 // given back at the end.
-func TestRenewalsSurviveAnExhaustedPool(t *testing.T) {
+func TestTheReserveIsGivenBackAndReplaced(t *testing.T) {
 	testserver.EachMySQL(t, func(t *testing.T, dsn string) {
 		d := fencetest.OpenMySQL(t, dsn)
 		db := open(t, dsn, nil)

@@ -1,48 +1,20 @@
 package postgres_test
 
 import (
-	"context"
-	"errors"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/sqlfence/sqlfence/internal/holdtest"
 	"github.com/sqlfence/sqlfence/internal/testserver"
 	"github.com/sqlfence/sqlfence/lease"
 	leasepg "github.com/sqlfence/sqlfence/lease/postgres"
 )
 
-func TestRenewalsSurviveAnExhaustedPool(t *testing.T) { // CASES D11
+// CASES D11, see [holdtest.ExhaustedPool].
+func TestRenewalsSurviveAnExhaustedPool(t *testing.T) {
 	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
 		db := open(t, "pgx", dsn, "", "")
-		db.SetMaxOpenConns(3)
-		const ttl = 1500 * time.Millisecond
-		m := manager(t, leasepg.New(db), lease.TTL(ttl))
-		l, err := m.TryAcquire(t.Context(), "r")
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept := l.KeepAlive(t.Context())
-		for range 2 {
-			tx, err := db.BeginTx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tx.Rollback() //nolint:errcheck // it has done nothing
-			if _, err := tx.ExecContext(t.Context(), `SELECT 1`); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if stats := db.Stats(); stats.InUse != 3 {
-			t.Fatalf("%d connections are in use, expected all 3, or the test is about nothing", stats.InUse)
-		}
-		first := l.Expiry()
-		until(t, "the lease has outlived its TTL", func() bool {
-			return kept.Err() != nil || l.Expiry().Sub(first) > ttl
-		})
-		if kept.Err() != nil {
-			t.Fatalf("the lease was lost: %v", context.Cause(kept))
-		}
+		holdtest.ExhaustedPool(t, leasepg.New(db), db)
 	})
 }
 
@@ -109,34 +81,10 @@ func TestTheReserveIsGivenBackAndReplaced(t *testing.T) {
 	})
 }
 
-// A pool of one connection that a transaction has: nothing hangs, and the errors
-// say what is wrong.
-func TestAPoolOfOneConnectionSaysWhatIsWrong(t *testing.T) { // CASES D11
+// CASES D11, see [holdtest.PoolOfOne].
+func TestAPoolOfOneConnectionSaysWhatIsWrong(t *testing.T) {
 	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
 		db := open(t, "pgx", dsn, "", "")
-		db.SetMaxOpenConns(1)
-		m := manager(t, leasepg.New(db), lease.TTL(600*time.Millisecond))
-		var held context.Context
-		err := m.Hold(t.Context(), "r", func(ctx context.Context) error {
-			held = ctx
-			tx, err := db.BeginTx(t.Context(), nil)
-			if err != nil {
-				return err
-			}
-			defer tx.Rollback() //nolint:errcheck // it has done nothing
-			bounded, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			defer cancel()
-			if _, err := m.TryAcquire(bounded, "other"); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("another acquire: %v", err)
-			}
-			<-ctx.Done()
-			return nil
-		})
-		if !errors.Is(err, lease.ErrLost) || !strings.Contains(err.Error(), "all 1 are in use (SetMaxOpenConns)") {
-			t.Errorf("Hold: %v, expected a loss that tells of the pool", err)
-		}
-		if held == nil || held.Err() == nil {
-			t.Error("the context lives on")
-		}
+		holdtest.PoolOfOne(t, leasepg.New(db), db)
 	})
 }

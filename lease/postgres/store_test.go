@@ -186,67 +186,6 @@ func TestTimeZonesDoNotMatter(t *testing.T) {
 	})
 }
 
-// D13: the TTL counts from the grant, by the clock and not by the start of the
-// transaction, however long the acquire waited.
-func TestTheTTLCountsFromTheGrant(t *testing.T) {
-	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
-		db := open(t, "pgx", dsn, "", "")
-		d := fencetest.Attach(t, dsn)
-		s := leasepg.New(db)
-		clock := func(q interface {
-			QueryRowContext(context.Context, string, ...any) *sql.Row
-		}) (now time.Time) {
-			t.Helper()
-			if err := q.QueryRowContext(t.Context(), `SELECT clock_timestamp()`).Scan(&now); err != nil {
-				t.Fatal(err)
-			}
-			return now
-		}
-
-		// After a wait for an open guarded transaction.
-		first := mustAcquire(t, s, "r", "A")
-		holder := d.Session()
-		holder.Must(`BEGIN`)
-		holder.Must(`SELECT sqlfence.pass($1, $2, $3)`, "r", first.Token.Epoch, first.Token.Grant)
-		type result struct {
-			granted lease.Granted
-			err     error
-		}
-		done := make(chan result, 1)
-		req := request("r", "A")
-		req.TTL = 2 * time.Second
-		go func() {
-			g, err := s.Acquire(t.Context(), req)
-			done <- result{g, err}
-		}()
-		d.UntilWaiting(1, "sqlfence.acquire")
-		freed := clock(db)
-		holder.Must(`COMMIT`)
-		got := <-done
-		if got.err != nil {
-			t.Fatal(got.err)
-		}
-		if got.granted.Expiry.Before(freed.Add(req.TTL)) || got.granted.TTL != req.TTL {
-			t.Errorf("granted until %v after a wait that ended at %v, TTL %v", got.granted.Expiry, freed, got.granted.TTL)
-		}
-
-		// In a transaction of the caller's that is older.
-		tx, err := db.BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tx.Rollback()
-		before := clock(tx)
-		g, err := leasepg.New(tx).Acquire(t.Context(), request("r2", "A"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if g.Expiry.Before(before.Add(time.Minute)) {
-			t.Errorf("granted until %v in a transaction where it was %v before", g.Expiry, before)
-		}
-	})
-}
-
 // D14: what is no TTL is refused, by the store and by the SQL functions, and what
 // is one is honoured.
 func TestTTLEdges(t *testing.T) {

@@ -3,47 +3,18 @@ package sqlite_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/sqlfence/sqlfence/internal/holdtest"
 	"github.com/sqlfence/sqlfence/lease"
 	leasesqlite "github.com/sqlfence/sqlfence/lease/sqlite"
 )
 
-// Readers take every connection that the pool has over, for longer than the TTL.
-func TestRenewalsSurviveAnExhaustedPool(t *testing.T) { // CASES D11
+// Transactions that read have all others. CASES D11, see [holdtest.ExhaustedPool].
+func TestRenewalsSurviveAnExhaustedPool(t *testing.T) {
 	db, _ := open(t)
-	db.SetMaxOpenConns(3)
-	const ttl = 1500 * time.Millisecond
-	m, err := lease.NewManager(leasesqlite.New(db), lease.TTL(ttl))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	l, err := m.TryAcquire(t.Context(), "job")
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept := l.KeepAlive(t.Context())
-	for range 2 {
-		tx, err := db.BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tx.Rollback() //nolint:errcheck // it has only read
-		row(t, tx, "job")
-	}
-	if stats := db.Stats(); stats.InUse != 3 {
-		t.Fatalf("%d connections are in use, expected all 3, or the test is about nothing", stats.InUse)
-	}
-	for first := l.Expiry(); l.Expiry().Sub(first) <= ttl; {
-		select {
-		case <-kept.Done():
-			t.Fatalf("the lease was lost: %v", context.Cause(kept))
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	holdtest.ExhaustedPool(t, leasesqlite.New(db), db)
 }
 
 func TestTheReserveIsGivenBackAndReplaced(t *testing.T) { // CASES D11
@@ -87,31 +58,8 @@ func TestTheReserveIsGivenBackAndReplaced(t *testing.T) { // CASES D11
 	}
 }
 
-// A pool of one connection that a transaction has: nothing hangs, and the errors say
-// what is wrong.
-func TestAPoolOfOneConnectionSaysWhatIsWrong(t *testing.T) { // CASES D11
+// CASES D11, see [holdtest.PoolOfOne].
+func TestAPoolOfOneConnectionSaysWhatIsWrong(t *testing.T) {
 	db, _ := open(t)
-	db.SetMaxOpenConns(1)
-	m, err := lease.NewManager(leasesqlite.New(db), lease.TTL(600*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	err = m.Hold(t.Context(), "job", func(ctx context.Context) error {
-		tx, err := db.BeginTx(t.Context(), nil)
-		if err != nil {
-			return err
-		}
-		defer tx.Rollback() //nolint:errcheck // it has done nothing
-		bounded, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		if _, err := m.TryAcquire(bounded, "other"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("another acquire: %v", err)
-		}
-		<-ctx.Done()
-		return nil
-	})
-	if !errors.Is(err, lease.ErrLost) || !strings.Contains(err.Error(), "all 1 are in use (SetMaxOpenConns)") {
-		t.Errorf("Hold: %v, expected a loss that tells of the pool", err)
-	}
+	holdtest.PoolOfOne(t, leasesqlite.New(db), db)
 }
