@@ -2,8 +2,9 @@
 //
 // A statement whose context carries a token (see package guard) is sent with
 // the fence spliced in, after a check in the same transaction, or not at all;
-// every other statement is sent as it is. The packages driver/postgres and
-// driver/sqlite register ready-made drivers on import; this package wraps any
+// every other statement is sent as it is. The packages driver/postgres,
+// driver/mysql and driver/sqlite register ready-made drivers on import
+// ("sqlfence-pgx", "sqlfence-mysql", "sqlfence-sqlite"); this package wraps any
 // other.
 package driver
 

@@ -103,7 +103,8 @@ func (e *UnregisteredError) Error() string {
 		found = "high-water mark " + strconv.FormatInt(e.HighWater, 10)
 	}
 	return fmt.Sprintf("sqlfence: unregistered: resource %q: presented epoch %d, found %s: "+
-		"the grant was never committed here, or the token comes from elsewhere: call Advance once before writing with it",
+		"the grant was never committed here, or the token comes from elsewhere: "+
+		"give lease.NewManager the option lease.WithFence for this database, or call Fence.Advance for each token before writing with it",
 		e.Token.Resource, e.Token.Epoch, found)
 }
 

@@ -123,7 +123,7 @@ func (f *Fence) explain(err error, tokens []Token) error {
 		return ours
 	}
 	if f.engine == sqlgen.SQLite && isMissingTable(err) {
-		return &SetupError{Problem: "the tables of sqlfence are missing", Remedy: "run guard.Migrate", Err: err}
+		return &SetupError{Problem: "the tables of sqlfence are missing", Remedy: "run guard.Migrate; with :memory: each connection has a database of its own: use a file", Err: err}
 	}
 	return err
 }

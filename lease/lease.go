@@ -64,6 +64,15 @@ func (l *Lease) adopt(set settings) {
 	l.maxHold, l.set = set.maxHold, set
 }
 
+// String returns resource, epoch and whether the lease has ended, for logs.
+func (l *Lease) String() string {
+	status := "held"
+	if l.loss() != nil {
+		status = "ended"
+	}
+	return fmt.Sprintf("lease of %q, epoch %d, %s", l.token.Resource, l.token.Epoch, status)
+}
+
 // Token returns the fencing token. It does not change in the life of the lease.
 func (l *Lease) Token() guard.Token { return l.token }
 

@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -323,4 +324,15 @@ func TestReleaseAfterTheDeadlineFreesWhatIsLeft(t *testing.T) {
 		}
 		wantState(t, store, "r", lease.Free, "")
 	})
+}
+
+func TestALeaseIsPrintedInShort(t *testing.T) {
+	l := take(t, manager(t, newScript()), "r")
+	if got, want := fmt.Sprintf("%v", l), `lease of "r", epoch 1, held`; got != want {
+		t.Errorf("%%v prints %q, want %q", got, want)
+	}
+	release(t, l)
+	if got, want := l.String(), `lease of "r", epoch 1, ended`; got != want {
+		t.Errorf("after the release: %q, want %q", got, want)
+	}
 }

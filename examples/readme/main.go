@@ -16,8 +16,8 @@ import (
 )
 
 func main() {
-	if err := work(context.Background(), os.Getenv("DATABASE_URL")); errors.Is(err, guard.ErrFenced) {
-		log.Fatal("somebody else has taken over: ", err)
+	if err := work(context.Background(), os.Getenv("DATABASE_URL")); errors.Is(err, guard.ErrLost) {
+		log.Fatal("the lease was lost, somebody else may have taken over: ", err)
 	} else if err != nil {
 		log.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func main() {
 // What stands between the markers is shown in README.md; a test compares them.
 func work(ctx context.Context, dsn string) error {
 	// README:begin
-	db, err := sql.Open("sqlfence-pgx", dsn) // the one line an existing program changes
+	db, err := sql.Open("sqlfence-pgx", dsn) // in place of "pgx"
 	if err != nil {
 		return err
 	}
@@ -39,10 +39,10 @@ func work(ctx context.Context, dsn string) error {
 		return err
 	}
 	defer leases.Close()
-	// Hold waits for the lease and renews it. Its ctx carries the token, and ends when the lease is lost.
+	// Hold waits until no other manager holds the lease, and renews it. Its ctx carries the token, and ends when the lease is lost.
 	return leases.Hold(ctx, "job-42", func(ctx context.Context) error {
 		_, err := db.ExecContext(ctx, `UPDATE jobs SET status = $1 WHERE id = $2`, "done", 42)
-		return err // errors.Is(err, guard.ErrFenced) once somebody else has taken over
+		return err // once somebody else has taken over: guard.ErrFenced, which is guard.ErrLost too
 	})
 	// README:end
 }

@@ -52,7 +52,8 @@ func (f *Fence) Valid(t guard.Token) {
 	f.marks[t.Resource] = t
 }
 
-// Stale makes the token stale, as if somebody else had taken over just now.
+// Stale makes the token stale, as if somebody else had taken over just now. It goes
+// by resource and epoch; the grant need not be known.
 func (f *Fence) Stale(t guard.Token) {
 	f.Valid(guard.Token{Resource: t.Resource, Epoch: t.Epoch + 1, Grant: t.Grant + 1})
 }

@@ -62,7 +62,7 @@ func setup(err error) error {
 		return nil
 	}
 	if text := err.Error(); strings.Contains(text, "no such table") && strings.Contains(text, "sqlfence_") {
-		return &guard.SetupError{Problem: "the tables of sqlfence are missing", Remedy: "run guard.Migrate", Err: err}
+		return &guard.SetupError{Problem: "the tables of sqlfence are missing", Remedy: "run guard.Migrate; with :memory: each connection has a database of its own: use a file", Err: err}
 	}
 	return err
 }

@@ -11,8 +11,9 @@
 // SQLite lets one transaction write at a time, whatever it writes. So every
 // operation but Inspect waits for whoever writes at that moment: a renewal
 // too, where the leases are in the same file as the data. Keep the leases in a
-// file of their own where guarded transactions are long (tokens then need
-// Advance in the file of the data). SQLite has no queue: who waits, polls.
+// file of their own where guarded transactions are long ([lease.WithFence]
+// then brings each token to the file of the data). A write transaction that is
+// longer than the TTL loses its own lease. SQLite has no queue: who waits, polls.
 //
 // # What is durable when
 //
