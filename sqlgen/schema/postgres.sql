@@ -1236,7 +1236,7 @@ BEGIN
 		END IF;
 	END IF;
 	-- To a snapshot of before nothing was protected, and pass has left nothing.
-	IF NOT (SELECT m.protects FROM sqlfence.meta AS m) THEN
+	IF EXISTS (SELECT FROM sqlfence.meta AS m WHERE NOT m.protects) THEN
 		RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = pg_catalog.format(
 			'sqlfence: %I.%I has been protected since this transaction began: run it again', TG_TABLE_SCHEMA, TG_TABLE_NAME);
 	END IF;
