@@ -44,6 +44,7 @@ help: ## List the targets
 	@echo "  Servers of your own:       SQLFENCE_TEST_POSTGRES=postgres://superuser@host:5432/postgres[,…]"
 	@echo "                             SQLFENCE_TEST_MYSQL='root@tcp(host:3306)/[,…]' (MariaDB or MySQL)"
 	@echo "                             SQLFENCE_TEST_REDIS=redis://host:6379[,…]"
+	@echo "  Programs to start instead: SQLFENCE_TEST_MYSQLD=/path/of/mysqld-or-mariadbd[,…], or scripts that exec one"
 	@echo "  A PgBouncer of your own:   SQLFENCE_TEST_PGBOUNCER=/path/of/pgbouncer"
 
 .PHONY: check
@@ -79,6 +80,18 @@ VERSIONED = ./guard/... ./internal/twin/... ./internal/fencetest/... ./driver/po
 .PHONY: test-majors
 test-majors: ## What depends on PostgreSQL's version, on every supported major (MAJORS="13 14": on these)
 	SQLFENCE_TEST_POSTGRES_MAJORS='$(or $(MAJORS),all)' $(SERVERS) -- $(GO) test -count=1 -timeout 40m $(ARGS) $(or $(strip $(PKG)),$(VERSIONED))
+
+# What depends on the version of MariaDB or MySQL.
+MYSQL_VERSIONED = ./guard/... ./internal/twin/... ./internal/fencetest/... ./driver/mysql/... ./lease/mysql/...
+
+.PHONY: test-mysql
+test-mysql: ## What depends on MariaDB's or MySQL's version, on each program that SQLFENCE_TEST_MYSQLD names
+	@if [ -z "$${SQLFENCE_TEST_MYSQLD:-}$${SQLFENCE_TEST_MYSQL:-}" ]; then \
+		echo 'test-mysql: no version is named. Name server programs, SQLFENCE_TEST_MYSQLD=/path/of/mysqld-or-mariadbd[,…],' >&2; \
+		echo "or running servers, SQLFENCE_TEST_MYSQL='root@tcp(host:3306)/[,…]'; CONTRIBUTING.md says where programs can be had." >&2; \
+		exit 2; \
+	fi
+	$(SERVERS) -- $(GO) test -count=1 -timeout 60m $(ARGS) $(or $(strip $(PKG)),$(MYSQL_VERSIONED))
 
 .PHONY: test-race
 test-race: ## The packages where concurrency matters, under the race detector (needs a C compiler)

@@ -17,7 +17,6 @@ import (
 // only what a crash of the machine would lose is given up.
 var mySQLSettings = []string{
 	"bind-address=127.0.0.1",
-	"skip-name-resolve",
 	"innodb-flush-log-at-trx-commit=2",
 	"innodb-doublewrite=0",
 	"innodb-buffer-pool-size=64M",
@@ -32,6 +31,7 @@ type mySQLInstallation struct {
 	engine  string // "MariaDB" or "MySQL"
 	version string // "10.11.19"
 	origin  string
+	named   bool // by EnvMySQLPrograms
 }
 
 // supported tells whether sqlfence promises to work with this version.
@@ -141,16 +141,10 @@ func (in mySQLInstallation) initialize(ctx context.Context) (folder string, err 
 	if err != nil {
 		return "", err
 	}
-	data := "--datadir=" + filepath.Join(folder, "data")
-	args := []string{in.server, "--no-defaults", "--initialize-insecure", data}
-	if in.engine == "MariaDB" {
-		script, err := in.installScript()
-		if err != nil {
-			return "", errors.Join(err, os.RemoveAll(folder))
-		}
-		args = []string{script, "--no-defaults", data, "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"}
+	install, err := in.installer(ctx, filepath.Join(folder, "data"), as)
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(folder))
 	}
-	install := exec.CommandContext(ctx, args[0], args[1:]...)
 	install.Dir = folder
 	install.Env = append(os.Environ(), "HOME="+folder, "TMPDIR="+folder)
 	detach(install, as)
@@ -158,6 +152,22 @@ func (in mySQLInstallation) initialize(ctx context.Context) (folder string, err 
 		return "", errors.Join(fmt.Errorf("%s: %w\n%s", install, err, out), os.RemoveAll(folder))
 	}
 	return folder, nil
+}
+
+// installer returns the command that makes a server's data.
+func (in mySQLInstallation) installer(ctx context.Context, data string, as *user) (*exec.Cmd, error) {
+	if in.engine != "MariaDB" {
+		return exec.CommandContext(ctx, in.server, "--no-defaults", "--initialize-insecure", "--datadir="+data), nil
+	}
+	if in.named {
+		return in.bootstrap(ctx, data, as)
+	}
+	script, err := in.installScript()
+	if err != nil {
+		return nil, err
+	}
+	return exec.CommandContext(ctx, script, "--no-defaults", "--datadir="+data,
+		"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"), nil
 }
 
 // installScript finds the script that makes MariaDB's system tables: in the
@@ -186,7 +196,10 @@ func (in mySQLInstallation) run(ctx context.Context, folder string, port int, mo
 		args = append(args, "--"+setting)
 	}
 	if in.engine == "MySQL" {
-		args = append(args, "--mysqlx=OFF") // it would listen on a port of its own
+		// It would listen on a port of its own, and want a folder that its package makes.
+		args = append(args, "--mysqlx=OFF", "--secure-file-priv=")
+	} else {
+		args = append(args, "--skip-name-resolve") // MySQL's root is that of localhost alone
 	}
 	instance, err := program{
 		args:   args,
@@ -242,7 +255,7 @@ func startAnyMySQL(ctx context.Context) (*Instance, error) {
 	}, "no server for MariaDB (10.6 or newer) or MySQL (8 or newer).\n"+
 		"Install one of these and run again: MariaDB with its server program (Debian, Ubuntu: apt-get install mariadb-server; "+
 		"macOS: brew install mariadb), or MySQL; or a running Docker or Podman.\n"+
-		"Or name servers of yours: "+EnvMySQL+"=root@tcp(127.0.0.1:3306)/[,…]")
+		"Or name servers of yours: "+EnvMySQL+"=root@tcp(127.0.0.1:3306)/[,…], or programs: "+EnvMySQLPrograms+"=/path/of/mysqld[,…]")
 }
 
 func startInstalledMySQL(ctx context.Context) (*Instance, error) {
@@ -253,12 +266,18 @@ func startInstalledMySQL(ctx context.Context) (*Instance, error) {
 	return found[0].start(ctx)
 }
 
-// startEveryMySQL returns how to start what a whole run tests against: each engine
-// that is on the machine, else the first that can be had.
+// startEveryMySQL returns how to start what a whole run tests against: each program
+// that is named; else each engine that is on the machine, else the first that can be
+// had.
 func startEveryMySQL() []func(context.Context) (*Instance, error) {
-	found := installedMySQL()
-	if len(found) < 2 {
-		return []func(context.Context) (*Instance, error){startAnyMySQL}
+	found, err := namedMySQLPrograms()
+	if err != nil {
+		return []func(context.Context) (*Instance, error){func(context.Context) (*Instance, error) { return nil, err }}
+	}
+	if found == nil {
+		if found = installedMySQL(); len(found) < 2 {
+			return []func(context.Context) (*Instance, error){startAnyMySQL}
+		}
 	}
 	var all []func(context.Context) (*Instance, error)
 	for _, in := range found {

@@ -25,12 +25,20 @@ var mySQL = sync.OnceValues(func() ([]Server, error) {
 	if list := os.Getenv(EnvMySQL); list != "" {
 		return namedMySQL(ctx, list)
 	}
-	instance, err := startAnyMySQL(ctx)
-	if err != nil {
-		return nil, err
+	start := []func(context.Context) (*Instance, error){startAnyMySQL}
+	if os.Getenv(EnvMySQLPrograms) != "" {
+		start = startEveryMySQL()
 	}
-	keep(instance)
-	return []Server{instance.Server}, nil
+	var servers []Server
+	for _, one := range start {
+		instance, err := one(ctx)
+		if err != nil {
+			return nil, err
+		}
+		keep(instance)
+		servers = append(servers, instance.Server)
+	}
+	return servers, nil
 })
 
 // MySQL returns every MariaDB and MySQL server of this run, at least one. The test

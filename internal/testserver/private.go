@@ -55,18 +55,46 @@ func restartablePostgreSQL(ctx context.Context) (installation, error) {
 // override those that make throwaway servers quick.
 func PrivateMySQL(t testing.TB, settings ...string) *Private {
 	t.Helper()
+	return restartableMySQL(t)[0].private(t, settings)
+}
+
+// EachPrivateMySQL runs fn as a subtest with a server of each program that
+// SQLFENCE_TEST_MYSQLD names, else with one as PrivateMySQL starts it.
+func EachPrivateMySQL(t *testing.T, fn func(t *testing.T, server *Private), settings ...string) {
+	t.Helper()
+	for _, in := range restartableMySQL(t) {
+		t.Run(in.engine+"_"+in.version, func(t *testing.T) { fn(t, in.private(t, settings)) })
+	}
+}
+
+// restartableMySQL returns the programs that are named, else one that was found.
+func restartableMySQL(t testing.TB) []mySQLInstallation {
+	t.Helper()
+	named, err := namedMySQLPrograms()
+	if err != nil {
+		t.Fatalf("testserver: %v", err)
+	}
+	if named != nil {
+		return named
+	}
 	found := installedMySQL()
 	if len(found) == 0 {
 		MySQL(t) // may install one
 		if found = installedMySQL(); len(found) == 0 {
-			t.Fatal("testserver: no MariaDB or MySQL that could be killed and started again: install its server program (Debian, Ubuntu: apt-get install mariadb-server)")
+			t.Fatalf("testserver: no MariaDB or MySQL that could be killed and started again: install its server program "+
+				"(Debian, Ubuntu: apt-get install mariadb-server), or name one: %s=/path/of/mysqld", EnvMySQLPrograms)
 		}
 	}
+	return found[:1]
+}
+
+func (in mySQLInstallation) private(t testing.TB, settings []string) *Private {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	folder, err := found[0].initialize(ctx)
+	folder, err := in.initialize(ctx)
 	return startPrivate(t, folder, err, func(ctx context.Context, folder string, port int) (*Instance, error) {
-		return found[0].run(ctx, folder, port, settings)
+		return in.run(ctx, folder, port, settings)
 	})
 }
 

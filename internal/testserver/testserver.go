@@ -1,7 +1,8 @@
 // Package testserver hands real database servers to tests.
 //
 // Servers come, in this order, from the environment (SQLFENCE_TEST_POSTGRES,
-// SQLFENCE_TEST_MYSQL, SQLFENCE_TEST_REDIS), from programs on the machine, from
+// SQLFENCE_TEST_MYSQL, SQLFENCE_TEST_REDIS), from programs on the machine (or those of
+// SQLFENCE_TEST_MYSQLD), from
 // packages that carry the server's programs, from containers, and as root from
 // Debian packages. What is not given by the
 // environment is a throwaway instance on a free loopback port, with its data in a

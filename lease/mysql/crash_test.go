@@ -17,7 +17,10 @@ import (
 // kill -9 of the server under load: what was acknowledged is there afterwards, and no
 // epoch is granted twice.
 func TestAKillOfTheServerLosesNoGrant(t *testing.T) {
-	server := testserver.PrivateMySQL(t, "innodb-flush-log-at-trx-commit=1")
+	testserver.EachPrivateMySQL(t, killUnderLoad, "innodb-flush-log-at-trx-commit=1")
+}
+
+func killUnderLoad(t *testing.T, server *testserver.Private) {
 	db := open(t, server.Database(t), nil)
 	s := leasemysql.New(db)
 	granted := make(chan guard.Token)

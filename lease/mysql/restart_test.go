@@ -11,7 +11,10 @@ import (
 
 // kill -9, with the default settings of the log, which throwaway servers do not have.
 func TestConformanceAcrossRestarts(t *testing.T) {
-	server := testserver.PrivateMySQL(t, "innodb-flush-log-at-trx-commit=1")
+	testserver.EachPrivateMySQL(t, conformAcrossRestarts, "innodb-flush-log-at-trx-commit=1")
+}
+
+func conformAcrossRestarts(t *testing.T, server *testserver.Private) {
 	db := open(t, server.Database(t), nil)
 	leasetest.RunRestart(t, leasetest.Config{
 		New:   func(testing.TB) lease.Store { return leasemysql.New(db) },
