@@ -165,6 +165,7 @@ type connExecer struct{ c *conn }
 func (e connExecer) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	c := e.c
 	if c.execer != nil && c.session.unconcerned(ctx, query) {
+		c.session.look(query, args)
 		return c.execer.ExecContext(ctx, query, args)
 	}
 	return c.mw.ExecContext(ctx, query, args)
@@ -176,6 +177,7 @@ type connQueryer struct{ c *conn }
 func (q connQueryer) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	c := q.c
 	if c.queryer != nil && c.session.unconcerned(ctx, query) {
+		c.session.look(query, args)
 		return c.queryer.QueryContext(ctx, query, args)
 	}
 	if _, err := c.mw.QueryContext(ctx, query, args); err != nil {

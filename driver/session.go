@@ -228,13 +228,32 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 
 // plan returns what is known of the text in the session's present state.
 func (s *session) plan(text string) *sqlgen.Plan {
-	if s.native != nil && s.native.StandardStrings() && safeEncodings[s.native.Encoding()] {
+	if s.native != nil && !s.native.Misread() && s.usual() {
 		return s.standard.Plan(text)
 	}
 	if p := s.place.Load(); p != nil {
 		return p.cache.Plan(text)
 	}
 	return s.cache.Plan(text)
+}
+
+// usual reports that the server, as things are, reads texts as the standard cache does.
+func (s *session) usual() bool {
+	return s.native.StandardStrings() && safeEncodings[s.native.Encoding()]
+}
+
+// look comes before each text of the program's that is sent. A statement is executed as it was read when
+// it was prepared, whatever the session is set to later, so that a text which depends
+// on the settings is noted while they are unusual. They are known then: the server
+// tells of a change with the answer to what has changed them.
+func (s *session) look(text string, args []driver.NamedValue) {
+	if s.native == nil || s.usual() || s.native.Misread() {
+		return
+	}
+	_, rewritten := s.native.Leading(args, true)
+	if rewritten || s.cache.Plan(text).Kind == sqlgen.KindUnknown { // this cache assumes no settings
+		s.native.Misreads()
+	}
 }
 
 // safeEncodings are those of PostgreSQL in which every byte below 0x80 is a
@@ -343,6 +362,7 @@ func (s *session) exec(ctx context.Context, t target, text string, args []driver
 	if err != nil {
 		return nil, err
 	}
+	s.look(d.text, d.args)
 	switch d.way {
 	case spliced:
 		args := s.guarded(d, true)
@@ -387,6 +407,7 @@ func (s *session) query(ctx context.Context, t target, text string, args []drive
 	if err != nil {
 		return nil, err
 	}
+	s.look(d.text, d.args)
 	switch d.way {
 	case spliced:
 		args := s.guarded(d, false)
@@ -463,11 +484,12 @@ func (s *session) ConnPrepareContext(ctx context.Context, _ driver.ConnPrepareCo
 	if s.broken {
 		return ctx, nil, driver.ErrBadConn
 	}
+	s.look(text, nil)
 	raw, err := s.prepare(ctx, text)
 	if err != nil {
 		return ctx, nil, err
 	}
-	s.prepared = &prepared{session: s, text: text, raw: raw}
+	s.prepared = &prepared{session: s, text: text, raw: raw, recoded: s.recoded}
 	return ctx, s.prepared, nil
 }
 

@@ -79,6 +79,7 @@ func (s *stmt) Query(args []driver.Value) (driver.Rows, error) {
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
 	p := s.prepared
 	if p.session.unconcerned(ctx, p.text) {
+		p.session.look(p.text, args)
 		return execStmt(ctx, p.raw, args)
 	}
 	return s.mw.ExecContext(ctx, args)
@@ -88,6 +89,7 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
 	p := s.prepared
 	if p.session.unconcerned(ctx, p.text) {
+		p.session.look(p.text, args)
 		return queryStmt(ctx, p.raw, args)
 	}
 	if _, err := s.mw.QueryContext(ctx, args); err != nil {
@@ -116,6 +118,7 @@ type prepared struct {
 	session *session
 	text    string
 	raw     driver.Stmt
+	recoded bool          // MySQL: raw was prepared when the client's character set may have been another one
 	guarded []driver.Stmt // by the number of tokens, less one; nil until needed
 }
 
@@ -180,6 +183,13 @@ func (p *prepared) variant(ctx context.Context, d *decision, tokens int) (driver
 			Reason: "its text is prepared and cannot change", Advice: "pass plain arguments"}
 	}
 	if tokens == 0 {
+		// A statement is executed as it was read when it was prepared, and the plan
+		// is that of a reading in the present character set.
+		if p.recoded && d.plan != nil {
+			if err := p.again(ctx); err != nil {
+				return nil, err
+			}
+		}
 		return p.raw, nil
 	}
 	if tokens <= len(p.guarded) && p.guarded[tokens-1] != nil {
@@ -198,6 +208,17 @@ func (p *prepared) variant(ctx context.Context, d *decision, tokens int) (driver
 	}
 	p.guarded[tokens-1] = s
 	return s, nil
+}
+
+// again prepares the statement anew.
+func (p *prepared) again(ctx context.Context) error {
+	raw, err := p.session.prepare(ctx, p.text)
+	if err != nil {
+		return err
+	}
+	_ = p.raw.Close() // nobody executes it any more
+	p.raw, p.recoded = raw, false
+	return nil
 }
 
 func named(values []driver.Value) []driver.NamedValue {

@@ -203,16 +203,21 @@ func (w *walker) table(i, hi int) (t Table, next int, ok bool) {
 }
 
 // identifier is the name that token i spells.
-func (w *walker) identifier(i int) string {
-	name := w.unquoted(i)
-	if end := w.rules.maxName; end > 0 && len(name) > end {
-		// PostgreSQL cuts it, between two characters.
-		for end > 0 && !utf8.RuneStart(name[end]) {
-			end--
-		}
-		name = name[:end]
+func (w *walker) identifier(i int) string { return w.rules.cut(w.unquoted(i)) }
+
+// CutName returns the name that the engine takes this one for: PostgreSQL cuts it to
+// 63 bytes, between two characters.
+func CutName(e Engine, name string) string { return rulesOf(e).cut(name) }
+
+func (r *rules) cut(name string) string {
+	end := r.maxName
+	if end == 0 || len(name) <= end {
+		return name
 	}
-	return name
+	for end > 0 && !utf8.RuneStart(name[end]) {
+		end--
+	}
+	return name[:end]
 }
 
 func (w *walker) unquoted(i int) string {

@@ -50,16 +50,22 @@ var _ native.Conn = (*conn)(nil)
 
 // conn is what pgx knows of a connection.
 type conn struct {
-	pgx    *pgx.Conn
-	simple bool // statements are sent by the simple protocol unless told otherwise
+	pgx     *pgx.Conn
+	simple  bool // statements are sent by the simple protocol unless told otherwise
+	misread bool // see Misread
 }
+
+// misread is where a connection keeps it: one of a pool of pgx's outlives what
+// database/sql knows of it, and so does its cache of statements.
+const misread = "sqlfence: a text was read otherwise"
 
 func open(raw driver.Conn) native.Conn {
 	c, ok := raw.(*stdlib.Conn)
 	if !ok {
 		return nil
 	}
-	return &conn{pgx: c.Conn(), simple: c.Conn().Config().DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol}
+	_, before := c.Conn().PgConn().CustomData()[misread]
+	return &conn{pgx: c.Conn(), simple: c.Conn().Config().DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol, misread: before}
 }
 
 // InTransaction implements [native.Conn]: the server tells with every answer.
@@ -176,6 +182,15 @@ func (c *conn) StandardStrings() bool {
 
 // Encoding implements [native.Conn].
 func (c *conn) Encoding() string { return c.pgx.PgConn().ParameterStatus("client_encoding") }
+
+// Misread implements [native.Conn].
+func (c *conn) Misread() bool { return c.misread }
+
+// Misreads implements [native.Conn].
+func (c *conn) Misreads() {
+	c.misread = true
+	c.pgx.PgConn().CustomData()[misread] = true
+}
 
 // Alone implements [native.Conn].
 func (c *conn) Alone(err error) bool {

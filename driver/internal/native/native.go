@@ -43,6 +43,14 @@ type Conn interface {
 	// answer, in its spelling; "" where that is unknown.
 	Encoding() string
 
+	// Misread reports that Misreads was called, by whoever uses the connection.
+	Misread() bool
+
+	// Misreads notes, for as long as the connection lives, that a text was sent
+	// whose reading depends on these two while they were not what they usually
+	// are: of what was prepared then, pgx's own cache included, nothing tells.
+	Misreads()
+
 	// Alone reports that err says that the statement does not run inside of a
 	// transaction.
 	Alone(err error) bool
