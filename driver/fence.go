@@ -42,11 +42,9 @@ func (s *session) failed(ctx context.Context, err error, tokens []guard.Token) e
 		err = meaning
 	} else if s.engine == sqlgen.SQLite && strings.Contains(err.Error(), "no such table: "+sqliteFence) {
 		err = missing(err)
-	} else if s.native != nil {
-		if reason, ok := s.native.Unspliceable(err); ok {
-			return &guard.UnsupportedError{Kind: "this write", Reason: reason,
-				Advice: "write to a table without such a rule", Err: err}
-		}
+	} else if s.engine == sqlgen.PostgreSQL && unspliceable(err) {
+		return &guard.UnsupportedError{Kind: "this write", Reason: "a rule of the table does not go with it: " + err.Error(),
+			Advice: "write to a table without such a rule", Err: err}
 	}
 	if errors.Is(err, guard.ErrFenced) || errors.Is(err, guard.ErrUnregistered) {
 		s.refuse(ctx, err)

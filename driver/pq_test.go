@@ -130,6 +130,40 @@ func TestDriverOfWhichNothingIsKnown(t *testing.T) {
 			t.Errorf("the table reads %s", got)
 		}
 	})
+	t.Run("rules that take no fence", func(t *testing.T) {
+		w := drivertest.NewWorld(t, e)
+		w.Must(w.Bare, `CREATE TABLE other (v text)`)
+		w.Must(w.Bare, `CREATE RULE several AS ON UPDATE TO d WHERE old.id = 1 DO INSTEAD UPDATE other SET v = new.v`)
+		w.Must(w.Bare, `UPDATE d SET v = v`) // bare, it goes well
+		for _, args := range [][]any{{`UPDATE d SET v = 'x'`}, {`UPDATE d SET v = $1`, "x"}} {
+			_, err := w.Fenced.ExecContext(w.With(drivertest.Current), args[0].(string), args[1:]...)
+			w.Want(args[0].(string), err, guard.ErrUnsupported)
+			var server *pq.Error
+			if !errors.As(err, &server) || server.Code != "0A000" {
+				t.Errorf("the server's error is lost: %v", err)
+			}
+		}
+		w.IsUntouched()
+	})
+	t.Run("prepared under other settings", func(t *testing.T) {
+		w := drivertest.NewWorld(t, e)
+		const hidden = `WITH a AS (SELECT '\' AS x, ' AS y), b AS (DELETE FROM d RETURNING 1) SELECT 1 --' AS z) SELECT 1`
+		c := w.Conn(w.Fenced)
+		w.Must(c, `SET standard_conforming_strings = off`)
+		s, err := c.PrepareContext(t.Context(), hidden)
+		w.Want("Prepare", err, nil)
+		w.Must(c, `SET standard_conforming_strings = on`)
+		_, err = s.ExecContext(t.Context())
+		w.Want("the control", err, nil)
+		if w.Table() != "" {
+			t.Error("the control shows nothing: the write has not landed")
+		}
+		w.Reset()
+		_, err = s.ExecContext(w.With(drivertest.Stale))
+		w.Want("stale", err, guard.ErrUnsupported)
+		w.IsUntouched()
+		w.Want("Close", s.Close(), nil)
+	})
 	t.Run("not set up", func(t *testing.T) {
 		dsn := server.Database(t)
 		w := &drivertest.World{T: t, Engine: e, Bare: open(t, "postgres", dsn)}

@@ -175,11 +175,11 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 		// The server's word counts, not that of the texts: outside of a
 		// transaction the procedure could commit, and write on unguarded.
 		if !s.inTransaction() {
-			return d, s.policy.Report(d.plan, refusal(d.plan))
+			return d, s.unguarded(ctx, d, refusal(d.plan))
 		}
 		d.way = checked
 	default:
-		return d, s.policy.Report(d.plan, refusal(d.plan))
+		return d, s.unguarded(ctx, d, refusal(d.plan))
 	}
 	if err := s.box(ctx, tokens); err != nil {
 		return d, err
@@ -199,7 +199,7 @@ func (s *session) decide(ctx context.Context, text string, args []driver.NamedVa
 		}
 		if xa {
 			d.way = plain
-			return d, s.policy.Report(d.plan, withinXA(d.plan))
+			return d, s.unguarded(ctx, d, withinXA(d.plan))
 		}
 		s.holds = s.inTransaction()
 	}

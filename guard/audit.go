@@ -26,9 +26,13 @@ type Audited struct {
 // guarded by the tokens at hand. Writes without a token that the policy allows
 // are reported too; reads, definitions and what [Without] marks are not.
 //
-// What can be guarded is guarded as ever: a stale token is refused with
-// [ErrFenced], also under Audit, and so is a token that can never be right, a
-// database that is not set up, and what the server itself refuses.
+// What can be guarded is guarded as ever, and before a statement under a token that
+// cannot be, the token is checked: a stale one is refused with [ErrFenced], also under
+// Audit. In a transaction it then stays valid until the end; outside of one, a
+// takeover that comes between the check and the statement is not noticed. Refused is
+// also a token that can never be right, a database that is not set up, and what the
+// server itself refuses. Not checked, since nothing is written by them as far as the
+// text tells, are the statements that begin and end a transaction of XA.
 //
 // The function is called before the statement is sent, by the goroutine that sends
 // it, and by many at once; it must not use the connection. It costs a look at the
@@ -39,6 +43,9 @@ func Audit(report func(Audited)) PolicyOption {
 		return nil
 	}
 }
+
+// Audits reports whether what would be refused is executed and reported.
+func (p Policy) Audits() bool { return p.audit != nil }
 
 // Watches reports whether statements without a token are of interest.
 func (p Policy) Watches() bool { return p.require || p.audit != nil }

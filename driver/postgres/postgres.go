@@ -164,16 +164,6 @@ func (c *conn) Widths(args []driver.NamedValue) ([]int, bool) {
 	return widths, true
 }
 
-// Unspliceable implements [native.Conn]. The routine in the server's source is
-// named in every language; the SQLSTATE alone also stands for cached plans.
-func (c *conn) Unspliceable(err error) (string, bool) {
-	var e *pgconn.PgError // pgx wraps those of Parse
-	if !errors.As(err, &e) || e.Code != "0A000" || (e.Routine != "RewriteQuery" && e.Routine != "rewriteRuleAction") {
-		return "", false
-	}
-	return "a rule of the table does not go with it: " + e.Message, true
-}
-
 // StandardStrings implements [native.Conn]: the server tells of each change
 // before it takes the next statement.
 func (c *conn) StandardStrings() bool {

@@ -427,6 +427,12 @@ func BindingsAndAudit(t *testing.T, e Engine, open func(t *testing.T, w *World, 
 			_, err := db.ExecContext(w.With(Current), e.Refused[0])
 			reported(e.Refused[0], err, guard.ErrUnsupported)
 			w.Reset()
+			w.Want(e.Refused[0]+", stale", second(db.ExecContext(w.With(Stale), e.Refused[0])), guard.ErrFenced)
+			w.Want(e.Refused[0]+", stale, by Query", second(read(db.QueryContext(w.With(Stale), e.Refused[0]))), guard.ErrFenced)
+			tx := w.Begin(w.With(Stale), db)
+			w.Want(e.Refused[0]+", in a transaction", second(tx.Exec(e.Refused[0])), guard.ErrFenced)
+			w.Want("Commit", tx.Commit(), guard.ErrFenced)
+			w.IsUntouched()
 		}
 		w.Want("a stale token", second(db.ExecContext(w.With(Stale), `UPDATE d SET v = 'x'`)), guard.ErrFenced)
 		w.Want("a valid token", second(db.ExecContext(w.With(Current), `UPDATE d SET v = v`)), nil)

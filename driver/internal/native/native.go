@@ -54,10 +54,6 @@ type Conn interface {
 	// Alone reports that err says that the statement does not run inside of a
 	// transaction.
 	Alone(err error) bool
-
-	// Unspliceable reports that err says that the statement exists but takes
-	// no fence, and why.
-	Unspliceable(err error) (reason string, ok bool)
 }
 
 var opener func(driver.Conn) Conn
