@@ -246,7 +246,17 @@ func (s *session) bracket(ctx context.Context, tokens []guard.Token) (*bracket, 
 			}
 			b.tx = tx
 		}
-	case !s.inTransaction():
+	default:
+		open := s.inTransaction()
+		if open && s.native == nil { // the texts say so
+			var err error
+			if open, err = s.within(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if open {
+			break
+		}
 		tx, err := s.begin(ctx, driver.TxOptions{})
 		if err != nil {
 			return nil, err
@@ -256,14 +266,6 @@ func (s *session) bracket(ctx context.Context, tokens []guard.Token) (*bracket, 
 			if err := s.read(ctx, setBounds, s.boundArgs, func([]driver.Value) error { return nil }); err != nil {
 				return nil, b.end(ctx, err)
 			}
-		}
-	case s.native == nil:
-		// The texts say that a transaction is open. Outside of one, this fails.
-		if err := s.run(ctx, savepoint, nil); err != nil {
-			return nil, err
-		}
-		if err := s.run(ctx, release, nil); err != nil {
-			return nil, err
 		}
 	}
 	if err := s.ask(ctx, tokens); err != nil {

@@ -200,10 +200,16 @@ func (s *session) open(ctx context.Context) (bool, error) {
 // outlived finds out whether a transaction that a text has begun with tokens is
 // still there: its tokens end with it.
 func (s *session) outlived(ctx context.Context) error {
-	if s.engine != sqlgen.MySQL || s.tx != nil || s.txTokens == nil || !s.unsure {
+	if s.tx != nil || s.txTokens == nil || !s.unsure {
 		return nil
 	}
-	_, err := s.open(ctx)
+	var err error
+	switch {
+	case s.engine == sqlgen.MySQL:
+		_, err = s.open(ctx)
+	case s.engine == sqlgen.PostgreSQL && s.native == nil:
+		_, err = s.within(ctx)
+	}
 	return err
 }
 

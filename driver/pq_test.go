@@ -164,6 +164,8 @@ func TestDriverOfWhichNothingIsKnown(t *testing.T) {
 		w.IsUntouched()
 		w.Want("Close", s.Close(), nil)
 	})
+	t.Run("several statements at once", func(t *testing.T) { severalStatementsAtOnce(t, drivertest.NewWorld(t, e)) })
+	t.Run("texts that end transactions", func(t *testing.T) { textsThatEndTransactions(t, drivertest.NewWorld(t, e)) })
 	t.Run("not set up", func(t *testing.T) {
 		dsn := server.Database(t)
 		w := &drivertest.World{T: t, Engine: e, Bare: open(t, "postgres", dsn)}

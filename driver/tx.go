@@ -120,12 +120,46 @@ func (s *session) refuse(ctx context.Context, err error) {
 			s.broken = true
 		}
 	case s.inTransaction():
+		if s.native == nil {
+			open, askErr := s.within(ctx)
+			if askErr != nil {
+				s.broken = true
+			}
+			if askErr != nil || !open {
+				return
+			}
+		}
 		s.refused = err
 		if s.finally(ctx, "ROLLBACK") != nil || (s.native != nil && s.native.InTransaction()) {
 			s.broken = true
 		}
 	}
 	s.textual = false
+}
+
+// within finds out whether a transaction of PostgreSQL is open, on a connection of which
+// nothing is known but texts. Of a failed one, which is open, the server says so.
+func (s *session) within(ctx context.Context) (bool, error) {
+	const none, failed = "25P01", "25P02"
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	err := s.run(ctx, savepoint, nil)
+	switch guard.SQLState(err) {
+	case none:
+		s.textual, s.unsure = false, false
+		if s.tx == nil {
+			s.txTokens = nil
+		}
+		return false, nil
+	case failed:
+		err = nil
+	default:
+		if err == nil {
+			err = s.run(ctx, release, nil)
+		}
+	}
+	s.unsure = err != nil
+	return err == nil, err
 }
 
 // idle makes sure that no transaction is open after a roll-back failed: the
@@ -141,15 +175,24 @@ func (s *session) idle(ctx context.Context) bool {
 // refusal. Where the transaction was begun by text, a text ends it too.
 func (s *session) answer(text string) error {
 	err := s.refused
-	if s.tx != nil || strings.Contains(strings.ToUpper(text), "CHAIN") {
+	plan := s.plan(text)
+	if s.tx != nil || plan.Chains {
 		return err
 	}
-	switch s.plan(text).Kind {
+	switch plan.Kind {
 	case sqlgen.KindRollback:
 		s.ended()
 		return nil
 	case sqlgen.KindCommit:
 		s.ended()
+	case sqlgen.KindPrepareTx:
+		if plan.Verb == "PREPARE TRANSACTION" { // of a failed one, it is a roll-back
+			s.ended()
+		}
+	case sqlgen.KindSeveral:
+		if endsAtOnce(plan) {
+			s.ended()
+		}
 	case sqlgen.KindRelease:
 		// SQLite: the end of a transaction that a savepoint has begun.
 		if s.outermost != "" && s.outermost == lastWord(text) {
@@ -157,6 +200,23 @@ func (s *session) answer(text string) error {
 		}
 	}
 	return err
+}
+
+// endsAtOnce reports whether a text of several statements ends the transaction first, and
+// begins no other.
+func endsAtOnce(p *sqlgen.Plan) bool {
+	for i, k := range p.Kinds() {
+		switch k {
+		case sqlgen.KindCommit, sqlgen.KindRollback:
+		case sqlgen.KindUnknown, sqlgen.KindBegin, sqlgen.KindSavepoint:
+			return false
+		default:
+			if i == 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // lastWord returns the last word of the text, in lower case.
@@ -195,7 +255,6 @@ func (s *session) track(d *decision, err error) {
 	if s.engine == sqlgen.MySQL {
 		s.doubt(d.plan, err)
 	}
-	chain := strings.Contains(strings.ToUpper(d.text), "CHAIN")
 	switch d.plan.Kind {
 	case sqlgen.KindBegin:
 		if err == nil && s.tx == nil {
@@ -213,7 +272,7 @@ func (s *session) track(d *decision, err error) {
 	case sqlgen.KindCommit, sqlgen.KindRollback, sqlgen.KindPrepareTx:
 		// A failed COMMIT ends the transaction on PostgreSQL, but not always
 		// on SQLite, where being wrong in this direction costs nothing.
-		if !chain && (err == nil || s.engine != sqlgen.SQLite) {
+		if !d.plan.Chains && (err == nil || s.engine != sqlgen.SQLite) {
 			s.textual, s.outermost, s.holds = false, "", s.holds && s.tx != nil
 			if s.tx == nil {
 				s.txTokens = nil
@@ -224,7 +283,7 @@ func (s *session) track(d *decision, err error) {
 	case sqlgen.KindSeveral, sqlgen.KindUnknown:
 		// Anything may have happened: what is done under a token from now on
 		// finds out whether a transaction is open, or fails.
-		s.textual = true
+		s.textual, s.unsure = true, true
 		s.databases = unasked
 	}
 }

@@ -46,6 +46,7 @@ func analyze(e Engine, text string, o options) *Plan {
 
 func (w *walker) analyzeOne(p *Plan, s span) {
 	o := w.rules.statement(w, s.lo, s.hi)
+	p.Chains = w.chains(s, o.kind)
 	o, p.Params, p.At = w.rules.number(w, s, o)
 	if o.strategy == Splice && opensComment(p.text, o.edits) {
 		o = notUnderstood(o.verb, "a clause of it ends in an operator")
@@ -71,6 +72,7 @@ func (w *walker) analyzeSeveral(p *Plan, parts []span) {
 	for _, part := range parts {
 		s := w.rules.statement(w, part.lo, part.hi)
 		p.kinds = append(p.kinds, s.kind)
+		p.Chains = p.Chains || w.chains(part, s.kind)
 		o.tables = append(o.tables, s.tables...)
 		o.commits = o.commits || s.commits
 		known = known && (s.tables != nil || !s.kind.writes())
@@ -80,6 +82,19 @@ func (w *walker) analyzeSeveral(p *Plan, parts []span) {
 	}
 	_, p.Params, p.At = w.rules.number(w, span{0, len(w.tokens)}, o)
 	p.set(o)
+}
+
+// chains reports whether a statement of the kind is a COMMIT or ROLLBACK … AND CHAIN.
+func (w *walker) chains(s span, k Kind) bool {
+	if k != KindCommit && k != KindRollback {
+		return false
+	}
+	for i := s.lo + 1; i < s.hi; i++ {
+		if w.spells(i, "chain") && !w.spells(i-1, "no") {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *Plan) set(o outcome) {

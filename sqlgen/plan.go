@@ -20,6 +20,7 @@ type Plan struct {
 	Advice   string   // what to do instead of a refused statement, or where it is not refused
 	Params   int      // the number of parameters that the text takes
 	Commits  bool     // MySQL: executing it may end the open transaction, which its Kind does not tell
+	Chains   bool     // a COMMIT or ROLLBACK in it begins the next transaction at once
 	// At is the index among the user's arguments at which those of the fence
 	// are inserted, [TokenParams] for each token: Params, but on MySQL, which
 	// counts its parameters by their places.

@@ -119,3 +119,7 @@ func TestBoundsThatNoServerTakes(t *testing.T) {
 		}()
 	}
 }
+
+func TestTextsThatEndARefusedTransaction(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *drivertest.World) { drivertest.EndARefusedTransaction(t, w) })
+}
