@@ -374,6 +374,26 @@ func (s *session) attached(ctx context.Context) (bool, error) {
 	return s.databases == several, nil
 }
 
+// counts reports whether a spliced write that returns no rows is executed for the
+// number of the rows that it wrote, though its rows are asked for: no row is no proof
+// of a refusal then, and whoever closes the rows unread learns of one too. On
+// PostgreSQL the fence raises an error of its own; on SQLite a setting of old makes a
+// row of each number.
+func (s *session) counts(ctx context.Context, d *decision) (bool, error) {
+	if !d.plan.AskOnZero() || d.plan.Returns() {
+		return false, nil
+	}
+	if s.engine != sqlgen.SQLite {
+		return true, nil
+	}
+	makesRows := true
+	err := s.read(ctx, "PRAGMA count_changes", nil, func(row []driver.Value) error {
+		makesRows = len(row) != 1 || row[0] != int64(0)
+		return nil
+	})
+	return !makesRows, err
+}
+
 // eachRow reads all rows and closes them.
 func eachRow(r driver.Rows, row func([]driver.Value) error) error {
 	dest := make([]driver.Value, len(r.Columns()))

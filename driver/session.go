@@ -365,21 +365,7 @@ func (s *session) exec(ctx context.Context, t target, text string, args []driver
 	s.look(d.text, d.args)
 	switch d.way {
 	case spliced:
-		args := s.guarded(d, true)
-		res, err := t.exec(ctx, d, len(d.tokens), args)
-		if err != nil {
-			err = s.placed(err, d.sent(t, args))
-			return nil, s.hidden(ctx, d, s.unmasked(ctx, d.tokens, s.failed(ctx, err, d.tokens)))
-		}
-		if d.plan.AskOnZero() {
-			if n, err := res.RowsAffected(); err != nil || n == 0 {
-				if err := s.askAfter(ctx, d.tokens); err != nil {
-					return nil, err
-				}
-			}
-		}
-		s.passed(d.tokens)
-		return res, nil
+		return s.execSpliced(ctx, t, d)
 	case checked:
 		b, err := s.bracket(ctx, d.tokens)
 		if err != nil {
@@ -397,6 +383,25 @@ func (s *session) exec(ctx context.Context, t target, text string, args []driver
 	return res, err
 }
 
+// execSpliced executes a statement that the fence is in.
+func (s *session) execSpliced(ctx context.Context, t target, d *decision) (driver.Result, error) {
+	args := s.guarded(d, true)
+	res, err := t.exec(ctx, d, len(d.tokens), args)
+	if err != nil {
+		err = s.placed(err, d.sent(t, args))
+		return nil, s.hidden(ctx, d, s.unmasked(ctx, d.tokens, s.failed(ctx, err, d.tokens)))
+	}
+	if d.plan.AskOnZero() {
+		if n, err := res.RowsAffected(); err != nil || n == 0 {
+			if err := s.askAfter(ctx, d.tokens); err != nil {
+				return nil, err
+			}
+		}
+	}
+	s.passed(d.tokens)
+	return res, nil
+}
+
 // query executes a statement that may concern the fence and returns its rows.
 func (s *session) query(ctx context.Context, t target, text string, args []driver.NamedValue) (driver.Rows, error) {
 	if s.refused != nil {
@@ -410,6 +415,12 @@ func (s *session) query(ctx context.Context, t target, text string, args []drive
 	s.look(d.text, d.args)
 	switch d.way {
 	case spliced:
+		if counted, err := s.counts(ctx, d); err != nil {
+			return nil, err
+		} else if counted {
+			_, err := s.execSpliced(ctx, t, d)
+			return noRows{}, err
+		}
 		args := s.guarded(d, false)
 		raw, err := t.query(ctx, d, len(d.tokens), args)
 		if err != nil {

@@ -596,3 +596,7 @@ func TestTransactionByTextThroughThePool(t *testing.T) {
 	_, err = w.Fenced.Exec(`UPDATE d SET v = v`)
 	w.Want("afterwards", err, nil)
 }
+
+func TestWhatLandedIsNotCalledFenced(t *testing.T) {
+	drivertest.Landed(drivertest.NewWorld(t, engine), `CREATE TRIGGER bump AFTER UPDATE ON d BEGIN UPDATE sqlfence_fences SET high_water = high_water + 1 WHERE resource = 'job-42'; END`)
+}
