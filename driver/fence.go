@@ -53,6 +53,14 @@ func (s *session) failed(ctx context.Context, err error, tokens []guard.Token) e
 	return err
 }
 
+// ofEngine returns err, or that the database is of another engine.
+func (s *session) ofEngine(err error) error {
+	if wrong := guard.WrongEngine(err, s.engine); wrong != nil {
+		return wrong
+	}
+	return err
+}
+
 func missing(err error) error {
 	return &guard.SetupError{Problem: "the schema of sqlfence is missing from this database", Remedy: "run guard.Migrate", Err: err}
 }
@@ -181,7 +189,7 @@ func (s *session) verify(ctx context.Context, tokens []guard.Token) error {
 		// Read first, and a deferred transaction can no longer wait for the
 		// write lock, which the statement to come would have done.
 		if err := s.run(ctx, takeWriteLock, nil); err != nil {
-			return s.failed(ctx, err, tokens)
+			return s.failed(ctx, s.ofEngine(err), tokens)
 		}
 	}
 	var version int64
@@ -191,7 +199,7 @@ func (s *session) verify(ctx context.Context, tokens []guard.Token) error {
 	})
 	switch {
 	case err != nil:
-		return s.failed(ctx, err, tokens)
+		return s.failed(ctx, s.ofEngine(err), tokens)
 	case version == 0:
 		return missing(nil)
 	case version != sqlgen.SchemaVersion:

@@ -55,7 +55,7 @@ func (s *session) locate(ctx context.Context) error {
 			return nil
 		})
 		if err != nil {
-			return onceOnly(err)
+			return onceOnly(s.ofEngine(err))
 		}
 		p = placeAt(s.engine, name)
 		s.place.Store(p)
@@ -117,7 +117,7 @@ func (s *session) legible(ctx context.Context) error {
 		s.maria.Store(strings.Contains(version, "MariaDB"))
 		return nil
 	}); err != nil {
-		return err
+		return s.ofEngine(err)
 	}
 	if !sqlgen.SafeCharset(name) {
 		return &guard.SetupError{

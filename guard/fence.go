@@ -30,7 +30,8 @@ type Fence struct {
 	engine sqlgen.Engine
 }
 
-// NewFence returns the Fence of the database behind q.
+// NewFence returns the Fence of the database behind q. An engine that package
+// sqlgen does not have makes its methods panic.
 func NewFence(q Querier, engine sqlgen.Engine) *Fence { return &Fence{q, engine} }
 
 // Check returns nil if all tokens are valid in this storage, and otherwise a
@@ -119,6 +120,9 @@ func (f *Fence) HighWater(ctx context.Context, resource string) (int64, error) {
 
 // explain returns what err means for the fence, or err itself.
 func (f *Fence) explain(err error, tokens []Token) error {
+	if wrong := WrongEngine(err, f.engine); wrong != nil {
+		return wrong
+	}
 	if ours := FromServer(err, tokens); ours != nil {
 		return ours
 	}

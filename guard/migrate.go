@@ -19,7 +19,9 @@ import (
 // It returns a *[SetupError] if the database has a newer version, or if the
 // role may not create the schema. On SQLite it waits for other writers until
 // ctx ends. On MySQL and MariaDB the schema becomes part of the database that
-// db's connections are in.
+// db's connections are in. A database of another engine is a *[SetupError] too;
+// an engine that package sqlgen does not have (0, say) is a mistake in the program's
+// text, and a panic.
 func Migrate(ctx context.Context, db *sql.DB, engine sqlgen.Engine) error {
 	ctx = Without(ctx)
 	version, err := schemaVersion(ctx, db, engine)
@@ -200,6 +202,9 @@ func checkPrivileges(ctx context.Context, q Querier) error {
 func schemaVersion(ctx context.Context, q Querier, engine sqlgen.Engine) (int64, error) {
 	var version int64
 	err := q.QueryRowContext(ctx, sqlgen.VersionSQL(engine)).Scan(&version)
+	if wrong := WrongEngine(err, engine); wrong != nil {
+		return 0, wrong
+	}
 	if engine == sqlgen.SQLite && err != nil && isMissingTable(err) {
 		return 0, nil
 	}

@@ -53,7 +53,8 @@ func run(ctx context.Context, out io.Writer, dsn string) (err error) {
 	if err := tell(ctx, out, s, s.bareDriver, staleWriteWins); err != nil {
 		return fmt.Errorf("act 1: %w", err)
 	}
-	fmt.Fprintf(out, "\nAct 2: the same program, fenced       sql.Open(%q, …)\n\n", s.fencedDriver)
+	fmt.Fprintf(out, "\nAct 2: the same program, fenced       sql.Open(%q, …)\n\n"+
+		"    Epochs only grow: the release at the end of act 1 took one, too.\n", s.fencedDriver)
 	if err := tell(ctx, out, s, s.fencedDriver, staleWriteRefused); err != nil {
 		return fmt.Errorf("act 2: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/sqlfence/sqlfence/guard"
 	"github.com/sqlfence/sqlfence/lease"
 	"github.com/sqlfence/sqlfence/lease/internal/answer"
+	"github.com/sqlfence/sqlfence/sqlgen"
 )
 
 // The errors that matter here, by number: no server translates those.
@@ -84,6 +85,9 @@ func explain(err error) error {
 	}
 	if errors.Is(err, lease.ErrBlocked) {
 		return err
+	}
+	if wrong := guard.WrongEngine(err, sqlgen.MySQL); wrong != nil {
+		return wrong
 	}
 	if known := guard.FromServer(err, nil); known != nil {
 		return known

@@ -50,6 +50,9 @@ func explain(err error) error {
 			Err:     err,
 		}
 	}
+	if wrong := guard.WrongEngine(err, sqlgen.PostgreSQL); wrong != nil {
+		return wrong
+	}
 	if known := guard.FromServer(err, nil); known != nil {
 		return known
 	}

@@ -41,6 +41,7 @@ import (
 	"github.com/sqlfence/sqlfence/lease/internal/connection"
 	"github.com/sqlfence/sqlfence/lease/internal/grant"
 	"github.com/sqlfence/sqlfence/lease/internal/listen"
+	"github.com/sqlfence/sqlfence/sqlgen"
 )
 
 const (
@@ -143,7 +144,7 @@ func (s *Store) Acquire(ctx context.Context, req lease.AcquireRequest) (lease.Gr
 	case err == nil:
 	case isSpent(err):
 		return lease.Granted{}, s.blocked(ctx, req.Resource, b.Total, err)
-	case sent && s.pool != nil && !isAnswer(err):
+	case sent && s.pool != nil && !isAnswer(err) && guard.WrongEngine(err, sqlgen.PostgreSQL) == nil:
 		return lease.Granted{}, s.withdraw(ctx, req, request.Int64, err)
 	default:
 		return lease.Granted{}, explain(err)

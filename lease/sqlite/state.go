@@ -61,6 +61,9 @@ func setup(err error) error {
 	if err == nil {
 		return nil
 	}
+	if wrong := guard.WrongEngine(err, sqlgen.SQLite); wrong != nil {
+		return wrong
+	}
 	if text := err.Error(); strings.Contains(text, "no such table") && strings.Contains(text, "sqlfence_") {
 		return &guard.SetupError{Problem: "the tables of sqlfence are missing", Remedy: "run guard.Migrate; with :memory: each connection has a database of its own: use a file", Err: err}
 	}
