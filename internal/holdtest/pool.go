@@ -17,7 +17,7 @@ func ExhaustedPool(t *testing.T, store lease.Store, db *sql.DB) {
 	t.Helper()
 	db.SetMaxOpenConns(3)
 	const ttl = 2 * time.Second
-	l, kept, _ := keep(t, store, ttl)
+	l, kept, _ := keep(t, store, "job", ttl)
 	for range 2 {
 		tx, err := db.BeginTx(t.Context(), nil)
 		if err != nil {

@@ -40,7 +40,7 @@ var mayImport = map[string][]string{
 	"internal/leak":       {"internal/withdrawal"}, // for tests
 	"internal/*":          {},                      // for tests; only tests import it
 	"internal/fencetest":  {"guard", "sqlgen"},
-	"internal/holdtest":   {"guard", "lease"},
+	"internal/holdtest":   {"guard", "internal/testserver", "lease"},
 	"internal/linear":     {"lease"},
 	"internal/cmd/*":      {"internal/testserver"},
 	"examples/*":          public,

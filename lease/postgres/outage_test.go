@@ -5,15 +5,16 @@ import (
 
 	"github.com/sqlfence/sqlfence/internal/holdtest"
 	"github.com/sqlfence/sqlfence/internal/testserver"
+	"github.com/sqlfence/sqlfence/lease"
 	leasepg "github.com/sqlfence/sqlfence/lease/postgres"
 )
 
-// CASES D10, see [holdtest.Outages].
+// CASES D9 and D10, see [holdtest.Outages].
 func TestOutages(t *testing.T) {
 	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
-		holdtest.Outages(t, func(t *testing.T) holdtest.Line {
+		holdtest.Outages(t, func(t *testing.T) (lease.Store, *testserver.Proxy) {
 			proxy, through := testserver.NewProxyDSN(t, dsn)
-			return holdtest.Line{Store: leasepg.New(open(t, "pgx", through, "", "")), Cut: proxy.Cut, Restore: proxy.Restore}
+			return leasepg.New(open(t, "pgx", through, "", "")), proxy
 		})
 	})
 }

@@ -5,15 +5,16 @@ import (
 
 	"github.com/sqlfence/sqlfence/internal/holdtest"
 	"github.com/sqlfence/sqlfence/internal/testserver"
+	"github.com/sqlfence/sqlfence/lease"
 	leaseredis "github.com/sqlfence/sqlfence/lease/redis"
 )
 
-// CASES D10, see [holdtest.Outages].
+// CASES D9 and D10, see [holdtest.Outages].
 func TestOutages(t *testing.T) {
 	testserver.EachRedis(t, func(t *testing.T, url string) {
-		holdtest.Outages(t, func(t *testing.T) holdtest.Line {
+		holdtest.Outages(t, func(t *testing.T) (lease.Store, *testserver.Proxy) {
 			proxy, through := testserver.NewProxyDSN(t, url)
-			return holdtest.Line{Store: leaseredis.New(open(t, through)), Cut: proxy.Cut, Restore: proxy.Restore}
+			return leaseredis.New(open(t, through)), proxy
 		})
 	})
 }
