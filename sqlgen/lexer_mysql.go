@@ -173,6 +173,9 @@ func (l *lexer) mysqlString(start int) error {
 func (l *lexer) mysqlWord(start int) error {
 	l.pos = start
 	l.word()
+	if name := l.text[start:l.pos]; name[0] == '$' && strings.IndexByte(name[1:], '$') >= 0 {
+		return l.fail(start, "two dollars, which begin a name or, on newer servers, a string in dollar quotes", "quote the name")
+	}
 	for l.peek(0) == '.' && isIdent(l.peek(1)) {
 		l.tokens[len(l.tokens)-1].word = notKeyword
 		l.punct()

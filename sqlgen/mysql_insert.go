@@ -180,6 +180,8 @@ func (w *walker) mysqlRows(o outcome, i, end int) outcome {
 		switch {
 		case w.is(j, end, kwSelect), w.is(j, end, kwUnion), w.is(j, end, kwExcept), w.is(j, end, kwIntersect):
 			return checkFirst(o, "the fence would guard one of several queries")
+		case w.says(j, end, "qualify"):
+			return checkFirst(o, "QUALIFY is a clause to newer servers, and a name to others")
 		case stop == end && w.is(j, end, kwHaving):
 			having = j
 		case stop == end && w.mysqlBehindHaving(j, end):

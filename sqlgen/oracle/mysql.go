@@ -59,11 +59,17 @@ func (e mysqlEffect) same(o mysqlEffect) bool {
 	return e.Affected == o.Affected && e.ID == o.ID && strings.Join(e.Rows, "\n") == strings.Join(o.Rows, "\n")
 }
 
+// notPreparable is MySQL's error of a statement that it takes as a text alone.
+const notPreparable = 1295
+
 // parameters returns how many parameters the server finds in the text, or what
 // it says against it. An error that is not the server's is fatal.
 func (c *mysqlConn) parameters(text string) (n int, complaint *mysql.MySQLError, err error) {
 	stmt, err := c.conn.Prepare(text)
 	if errors.As(err, &complaint) {
+		if complaint.Number == notPreparable { // it was understood
+			return 0, nil, nil
+		}
 		return 0, complaint, nil
 	}
 	if err != nil {
@@ -73,7 +79,7 @@ func (c *mysqlConn) parameters(text string) (n int, complaint *mysql.MySQLError,
 	return n, nil, stmt.Close()
 }
 
-// run executes the text, prepared.
+// run executes the text, prepared where the server prepares such.
 func (c *mysqlConn) run(text string, args []driver.Value, returns bool) (e mysqlEffect, err error) {
 	var complaint *mysql.MySQLError
 	defer func() {
@@ -82,6 +88,10 @@ func (c *mysqlConn) run(text string, args []driver.Value, returns bool) (e mysql
 		}
 	}()
 	stmt, err := c.conn.Prepare(text)
+	if errors.As(err, &complaint) && complaint.Number == notPreparable && len(args) == 0 && !returns {
+		_, err := c.conn.(driver.ExecerContext).ExecContext(context.Background(), text, nil)
+		return e, err
+	}
 	if err != nil {
 		return e, err
 	}
