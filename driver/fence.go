@@ -231,8 +231,8 @@ func (b *bracket) open() bool { return b.tx != nil || b.saved }
 // bracket opens one and checks the tokens in it.
 func (s *session) bracket(ctx context.Context, tokens []guard.Token) (*bracket, error) {
 	b := &bracket{session: s, tokens: tokens}
-	switch {
-	case s.engine == sqlgen.SQLite:
+	switch s.engine {
+	case sqlgen.SQLite:
 		if err := s.run(ctx, savepoint, nil); err != nil {
 			return nil, err
 		}
@@ -242,7 +242,7 @@ func (s *session) bracket(ctx context.Context, tokens []guard.Token) (*bracket, 
 		if err := s.run(ctx, takeWriteLock, nil); err != nil {
 			return nil, b.end(ctx, err)
 		}
-	case s.engine == sqlgen.MySQL:
+	case sqlgen.MySQL:
 		open, err := s.open(ctx)
 		if err != nil {
 			return nil, err
