@@ -140,6 +140,22 @@ func (s *MySQLSession) MustBlock() {
 	s.t.Fatalf("session %d neither waits for a lock nor ends", s.ID)
 }
 
+// blocks tells, once one of the two is so, whether the statement that Start began
+// waits for a lock or has ended.
+func (s *MySQLSession) blocks() bool {
+	s.t.Helper()
+	for deadline := time.Now().Add(stepTimeout); time.Now().Before(deadline); {
+		if len(s.started) > 0 {
+			return false
+		}
+		if slices.Contains(s.db.waiting(""), s.ID) {
+			return true
+		}
+	}
+	s.t.Fatalf("session %d neither waits for a lock nor ends", s.ID)
+	return false
+}
+
 // Conn is the session's connection.
 func (s *MySQLSession) Conn() *sql.Conn { return s.conn }
 

@@ -20,7 +20,7 @@ import (
 type mysqlForm struct {
 	name, write string
 	absent      bool // the row does not exist, and another session is inserting it
-	key         bool // names the row by its key: MySQL locks that before it asks the fence
+	key         bool // names the row by its key: MySQL may lock that before it asks the fence
 }
 
 var mysqlForms = []mysqlForm{
@@ -125,8 +125,11 @@ func TestOnMySQLAWriteThatWaitsForARowHoldsTheTakeoverUp(t *testing.T) {
 					old.Start(write, args...)
 					old.MustBlock()
 					d.Lapse("r")
-					if f.key && !d.mariaDB() {
-						next.Acquire("r", "B")
+					next.Start(MySQLAcquire, "r", "B")
+					if f.key && !d.mariaDB() && !next.blocks() {
+						if _, err := next.Wait(); err != nil {
+							t.Fatalf("takeover: %v", err)
+						}
 						other.Must("ROLLBACK")
 						affected, err := old.Wait()
 						old.mustBeRefused(token, affected, err)
@@ -135,7 +138,6 @@ func TestOnMySQLAWriteThatWaitsForARowHoldsTheTakeoverUp(t *testing.T) {
 						}
 						return
 					}
-					next.Start(MySQLAcquire, "r", "B")
 					next.MustBlock()
 					other.Must("ROLLBACK")
 					if n, err := old.Wait(); err != nil || n == 0 {
@@ -179,9 +181,12 @@ func TestOnMySQLAWriteThatWaitsForATakeoverIsRefused(t *testing.T) {
 					next.Must("BEGIN")
 					next.Acquire("r", "B")
 					old.Start(guarded(t, f.write), args...)
-					old.MustBlock()
+					waited := old.blocks()
 					next.Must("COMMIT")
 					affected, err := old.Wait()
+					if !waited && Number(err) != 1020 { // MariaDB 11.4 sees by the lock that its snapshot is old
+						t.Fatalf("the stale write did not wait for the takeover: %d rows, %v", affected, err)
+					}
 					old.mustBeRefused(token, affected, err)
 					old.Must("ROLLBACK")
 					if v := d.value(); v != before {
