@@ -41,7 +41,8 @@ type Bounds struct {
 // BoundTransactions gives each transaction with guarded writes bounds on the
 // server, so that a client that has vanished or stalled cannot keep a takeover
 // waiting. The server ends the session of a transaction that exceeds them. They are
-// set for the transaction alone (SET LOCAL), by one more round trip: at BeginTx if
+// set for the transaction alone (SET LOCAL) and replace what was set before, shorter
+// bounds too, by one more round trip: at BeginTx if
 // its context carries a token, else before the first guarded write. Statements
 // outside of a transaction are not bounded; set the same parameters for the role
 // (ALTER ROLE … SET) to bound these too.

@@ -81,8 +81,8 @@ func (o oneConn) Open(string) (driver.Conn, error) { return o.Conn, nil }
 // Raw returns the bare connection under a connection of this module, as it is
 // given to the function of [sql.Conn.Raw], also where middleware that shows what
 // it wraps lies around that; and false for any other connection. What is done
-// on it is not guarded, and a transaction begun or ended on it may go unnoticed:
-// it is the one explicit, greppable way around the fence below [sql.DB].
+// on it is not guarded, and a transaction begun or ended on it, or a text prepared
+// on it under other settings, may go unnoticed: it is the one explicit, greppable way around the fence below [sql.DB].
 func Raw(driverConn any) (driver.Conn, bool) {
 	c, ok := fenceConn(driverConn)
 	if !ok {
