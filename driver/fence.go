@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"time"
 
@@ -386,13 +387,17 @@ func (s *session) attached(ctx context.Context) (bool, error) {
 // number of the rows that it wrote, though its rows are asked for: no row is no proof
 // of a refusal then, and whoever closes the rows unread learns of one too. On
 // PostgreSQL the fence raises an error of its own; on SQLite a setting of old makes a
-// row of each number.
+// row of each number, and a driver may execute when the first row is read, with its
+// errors then (mattn/go-sqlite3): of modernc's it is known that it does not.
 func (s *session) counts(ctx context.Context, d *decision) (bool, error) {
 	if !d.plan.AskOnZero() || d.plan.Returns() {
 		return false, nil
 	}
 	if s.engine != sqlgen.SQLite {
 		return true, nil
+	}
+	if t := reflect.TypeOf(s.raw); t.Kind() != reflect.Pointer || t.Elem().PkgPath() != "modernc.org/sqlite" {
+		return false, nil
 	}
 	makesRows := true
 	err := s.read(ctx, "PRAGMA count_changes", nil, func(row []driver.Value) error {
