@@ -95,7 +95,7 @@ func parseSQLite(text string) []*pg.Node {
 			number = last + 1
 		}
 		last = max(last, number)
-		return "$" + strconv.Itoa(number)
+		return " $" + strconv.Itoa(number) // behind a word it would be part of that
 	}))
 	if err != nil {
 		return nil
