@@ -185,9 +185,10 @@ func (w *walker) name(i, hi int) bool {
 		w.rules.stringNames && w.tokens[i].kind == tokenString)
 }
 
-// table reads a possibly qualified name.
+// table reads a possibly qualified name. Of the words, AS is none on any engine, and
+// with another one behind it it would read as an alias.
 func (w *walker) table(i, hi int) (t Table, next int, ok bool) {
-	if !w.name(i, hi) {
+	if !w.name(i, hi) || w.tokens[i].word == kwAs {
 		return t, i, false
 	}
 	t.Name = w.identifier(i)
