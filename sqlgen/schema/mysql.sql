@@ -186,8 +186,12 @@ END
 -- for each, else 1205; 0 means not at all, else SF007. Internal.
 --
 -- It only inserts where there was no row a moment ago: looking for a duplicate
--- locks more than the row. Two that insert at once: one waits for the other, for an
--- exclusive lock, so that neither has to raise a shared one.
+-- locks more than the row. And it looks without a lock before it makes one: in a
+-- transaction of the caller's a locking read of a row that is not there locks the gap
+-- around it, and two that both hold a gap wait for each other to insert. (Only a
+-- SELECT of its own reads without a lock there, no EXISTS of an IF.) Two that insert
+-- the same: one waits for the other, for an exclusive lock, so that neither has to
+-- raise a shared one.
 CREATE PROCEDURE IF NOT EXISTS sqlfence_lock(
 	IN p_resource VARBINARY(300), IN p_wait BIGINT, IN p_create BOOLEAN,
 	OUT o_mark BIGINT, OUT o_mark_grant BIGINT, OUT o_advanced BOOLEAN,
@@ -195,6 +199,7 @@ CREATE PROCEDURE IF NOT EXISTS sqlfence_lock(
 )
 SQL SECURITY DEFINER MODIFIES SQL DATA
 BEGIN
+	DECLARE v_seen BOOLEAN;
 	DECLARE v_timeout BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION
@@ -211,7 +216,11 @@ BEGIN
 	-- it. An insert alone may wait all the same, behind the first acquire.
 	SET SESSION innodb_lock_wait_timeout = LEAST(GREATEST(p_wait, 1), 1000000);
 
-	IF p_wait = 0 THEN
+	SET v_seen = NULL;
+	SELECT TRUE INTO v_seen FROM sqlfence_guard AS g WHERE g.resource = p_resource AND g.at = CURRENT_TIMESTAMP(6);
+	IF p_create AND v_seen IS NULL THEN
+		SET o_mark = NULL;
+	ELSEIF p_wait = 0 THEN
 		SELECT g.high_water, g.grant_id, g.advanced INTO o_mark, o_mark_grant, o_advanced
 		FROM sqlfence_guard AS g WHERE g.resource = p_resource AND g.at = CURRENT_TIMESTAMP(6) FOR UPDATE SKIP LOCKED;
 		IF o_mark IS NULL AND EXISTS (SELECT 1 FROM sqlfence_guard AS g WHERE g.resource = p_resource) THEN
@@ -231,7 +240,11 @@ BEGIN
 		END IF;
 	END IF;
 
-	IF p_wait = 0 THEN
+	SET v_seen = NULL;
+	SELECT TRUE INTO v_seen FROM sqlfence_lease AS l WHERE l.resource = p_resource AND l.at = CURRENT_TIMESTAMP(6);
+	IF p_create AND v_seen IS NULL THEN
+		SET o_epoch = NULL;
+	ELSEIF p_wait = 0 THEN
 		SELECT l.owner, l.epoch, l.grant_id, l.expires_at INTO o_owner, o_epoch, o_grant, o_expires
 		FROM sqlfence_lease AS l WHERE l.resource = p_resource AND l.at = CURRENT_TIMESTAMP(6) FOR UPDATE SKIP LOCKED;
 		IF o_epoch IS NULL AND EXISTS (SELECT 1 FROM sqlfence_lease AS l WHERE l.resource = p_resource) THEN
