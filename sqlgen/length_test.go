@@ -21,6 +21,7 @@ func BenchmarkPerByte(b *testing.B) {
 	}{
 		{"PostgreSQL", sqlgen.PostgreSQL, "(1, 'a value of some length', DEFAULT, now(), NULL)"},
 		{"SQLite", sqlgen.SQLite, "(1, 'a value of some length', x'00ff', 2.5e3, NULL)"},
+		{"MySQL", sqlgen.MySQL, "(1, 'a value of some length', 0x00ff, 2.5e3, NULL)"},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			text := func(size int) string {

@@ -47,6 +47,7 @@ type lexer struct {
 	text   string
 	pos    int
 	tokens []token
+	params []int32 // the indexes of the parameters among them
 	// own reports that an identifier begins like the names we inject.
 	own bool
 	// standardStrings, safeEncoding: see StandardStrings and SafeEncoding.
@@ -70,6 +71,12 @@ func (l *lexer) emit(kind tokenKind, start int) *token {
 	}
 	l.tokens = append(l.tokens, token{kind: kind, start: int32(start), end: int32(l.pos)})
 	return &l.tokens[len(l.tokens)-1]
+}
+
+// param emits a parameter; num is its number, or 0.
+func (l *lexer) param(start int, num int32) {
+	l.params = append(l.params, int32(len(l.tokens)))
+	l.emit(tokenParam, start).num = num
 }
 
 // grow makes room for as many tokens as the text will have, if it goes on as it

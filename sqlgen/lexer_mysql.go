@@ -70,7 +70,7 @@ func (l *lexer) mysqlRest() error {
 		return l.mysqlVariable()
 	case '?':
 		l.pos++
-		l.emit(tokenParam, start)
+		l.param(start, 0)
 		return nil
 	case ':':
 		if l.peek(1) == '=' {

@@ -272,7 +272,7 @@ func (l *lexer) dollar() error {
 		if isIdent(l.peek(0)) {
 			return l.fail(start, "a parameter runs into a word", "put a space between them")
 		}
-		l.emit(tokenParam, start).num = num
+		l.param(start, num)
 		return nil
 	}
 	for c := l.peek(0); isLetter(c) || isDigit(c); c = l.peek(0) {

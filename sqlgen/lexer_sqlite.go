@@ -92,7 +92,7 @@ func (l *lexer) sqliteRest() error {
 				return l.fail(start, "a parameter number out of range", "")
 			}
 		}
-		l.emit(tokenParam, start).num = num
+		l.param(start, num)
 		return nil
 	case '\xef':
 		// A byte order mark is white space, wherever a token could begin.
@@ -128,7 +128,7 @@ func (l *lexer) sqliteVariable() error {
 	if n == 0 || l.text[start] == '#' {
 		return l.fail(start, "a byte that no SQL text may hold", "")
 	}
-	l.emit(tokenParam, start)
+	l.param(start, 0)
 	return nil
 }
 

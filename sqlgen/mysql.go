@@ -59,12 +59,9 @@ func mysqlParams(w *walker, s span, o outcome) (_ outcome, params, at int) {
 			place = min(place, e.at)
 		}
 	}
-	for i := range w.tokens {
-		if t := &w.tokens[i]; t.kind == tokenParam {
-			params++
-			if t.start < place {
-				at++
-			}
+	for _, i := range w.params {
+		if w.tokens[i].start < place {
+			at++
 		}
 	}
 	switch {
@@ -74,7 +71,7 @@ func mysqlParams(w *walker, s span, o outcome) (_ outcome, params, at int) {
 	case w.callsForeign(max(s.lo, o.rows), s.hi):
 		o = checkFirst(o, "a function of the program's own may write before the fence is asked")
 	}
-	return o, params, at
+	return o, len(w.params), at
 }
 
 // namesGuard reports whether a WITH list has a member that would be taken for

@@ -30,7 +30,7 @@ func postgresBody(w *walker, lo, i int) bool {
 
 // postgresNumber: the fence's parameters follow the highest of the user's.
 func postgresNumber(w *walker, _ span, o outcome) (outcome, int, int) {
-	n := w.params()
+	n := w.highest()
 	return o, n, n
 }
 

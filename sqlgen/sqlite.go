@@ -1,6 +1,7 @@
 package sqlgen
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -383,22 +384,16 @@ func sqliteParams(w *walker, s span, o outcome) (outcome, int, int) {
 // text, so that the fence's own can follow them all wherever they stand.
 // ok is false where a named one would take its number behind the fence's.
 func (w *walker) sqliteNumber(edits []edit) (all []edit, params int, ok bool) {
-	anonymous := 0
-	for i := range w.tokens {
-		if t := &w.tokens[i]; t.kind == tokenParam && w.text[t.start] == '?' && t.num == 0 {
-			anonymous++
-		}
+	if len(w.params) == 0 {
+		return edits, 0, true
 	}
-	all = make([]edit, 0, len(edits)+anonymous)
+	all = make([]edit, 0, len(edits)+len(w.params))
 	var named map[string]bool
 	ok = true
 	highest := int32(0)
 	next, behind := 0, false // of edits; the fence's parameters have been put in
-	for i := range w.tokens {
+	for _, i := range w.params {
 		t := &w.tokens[i]
-		if t.kind != tokenParam {
-			continue
-		}
 		for next < len(edits) && edits[next].at <= t.start {
 			all = append(all, edits[next])
 			behind = behind || edits[next].kind.hasParams()
@@ -426,10 +421,12 @@ func (w *walker) sqliteNumber(edits []edit) (all []edit, params int, ok bool) {
 // of the statement: SQLite names a column without an alias after its text, and
 // the text would get the parameter's number.
 func (w *walker) namesParameter(s span) bool {
-	for i := w.find(s.lo, s.hi, kwReturning); i < s.hi; i++ {
-		if t := &w.tokens[i]; t.kind == tokenParam && w.text[t.start:t.end] == "?" {
-			return true
-		}
+	if len(w.params) == 0 {
+		return false
 	}
-	return false
+	returning := w.find(s.lo, s.hi, kwReturning)
+	return slices.ContainsFunc(w.params, func(i int32) bool {
+		t := &w.tokens[i]
+		return returning <= int(i) && int(i) < s.hi && w.text[t.start:t.end] == "?"
+	})
 }

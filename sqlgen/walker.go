@@ -36,7 +36,7 @@ func (w *walker) free() {
 	if cap(w.tokens) > maxKeptTokens {
 		return
 	}
-	*w = walker{lexer: lexer{tokens: w.tokens[:0]}, match: w.match[:0], open: w.open[:0], parts: w.parts[:0]}
+	*w = walker{lexer: lexer{tokens: w.tokens[:0], params: w.params[:0]}, match: w.match[:0], open: w.open[:0], parts: w.parts[:0]}
 	walkers.Put(w)
 }
 
@@ -355,10 +355,10 @@ func (w *walker) searchAndCycle(i, hi int) (int, bool) {
 	return i, true
 }
 
-// params returns the highest number of the text's numbered parameters.
-func (w *walker) params() int {
+// highest returns the highest number of the text's numbered parameters.
+func (w *walker) highest() int {
 	n := int32(0)
-	for i := range w.tokens {
+	for _, i := range w.params {
 		n = max(n, w.tokens[i].num)
 	}
 	return int(n)
