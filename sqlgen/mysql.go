@@ -30,9 +30,6 @@ const maxMySQLParams = 65535
 // table would become one of several, which notes all rows first and then looks for
 // each of them again.
 func appendMySQLGuard(b []byte, p *Plan, n int) []byte {
-	if isIdent(b[len(b)-1]) { // WHERE(a)
-		b = append(b, ' ')
-	}
 	for i := range n {
 		if i > 0 {
 			b = append(b, " AND "...)

@@ -163,56 +163,75 @@ func (k editKind) hasParams() bool {
 // splice returns the text with the fence of n tokens, and notes in pieces, if that is
 // not nil, where something was inserted.
 func (p *Plan) splice(n int, pieces *[]inserted) string {
-	b := make([]byte, 0, len(p.text)+320*n+len(p.edits)*8)
-	from := int32(0)
+	// What is inserted comes first, so that a text of megabytes is copied once.
+	b := make([]byte, 0, 512*n+len(p.edits)*8)
+	var few [8]int
+	ends := few[:0]
 	for _, e := range p.edits {
-		b = append(b, p.text[from:e.at]...)
-		from = e.at
-		start := len(b)
-		switch e.kind {
-		case editHead:
-			b = append(p.appendHead(append(b, "WITH "...), n), ' ')
-		case editList:
-			b = append(p.appendHead(append(b, ' '), n), ',')
-		case editWhere:
-			b = p.rules.guard(append(b, " WHERE "...), p, n)
-		case editWhereOpen:
-			b = append(p.rules.guard(b, p, n), " AND ("...)
-		case editClose:
-			b = append(b, ')')
-		case editOpen:
-			b = append(b, '(')
-		case editCloseAnd:
-			b = p.rules.guard(append(b, ") AND "...), p, n)
-		case editNumber:
-			b = strconv.AppendInt(b, int64(e.num), 10)
-		case editRowsOpen:
-			b = append(b, "SELECT * FROM ("...)
-		case editRowsClose:
-			b = p.rules.guard(append(b, ") WHERE "...), p, n)
-		case editLimit:
-			b = append(p.rules.guard(append(b, " LIMIT CASE WHEN "...), p, n), " THEN -1 ELSE 0 END"...)
-			b = p.apart(b, e.at)
-		case editLimitOpen:
-			b = append(p.rules.guard(append(b, " CASE WHEN "...), p, n), " THEN ("...)
-		case editLimitClose:
-			b = p.apart(append(b, ") ELSE 0 END"...), e.at)
-		case editHaving:
-			b = p.rules.guard(append(b, " HAVING "...), p, n)
-		case editValueOpen:
-			// Not (SELECT … WHERE guard): MySQL counts the row of a sub-select among
-			// those that its errors count. The one here has none while the fence is
-			// open.
-			b = p.rules.guard(append(b, "(CASE WHEN CASE WHEN EXISTS (SELECT 1 FROM DUAL WHERE NOT ("...), p, n)
-			b = append(b, ")) THEN (SELECT 1 UNION ALL SELECT 2) ELSE 1 END THEN "...)
-		case editValueClose:
-			b = append(b, " END)"...)
-		}
+		b = p.appendEdit(b, e, n)
+		ends = append(ends, len(b))
+	}
+	var text strings.Builder
+	text.Grow(len(p.text) + len(b))
+	from, done := int32(0), 0
+	for i, e := range p.edits {
+		text.WriteString(p.text[from:e.at])
+		start := text.Len()
+		text.Write(b[done:ends[i]])
+		from, done = e.at, ends[i]
 		if pieces != nil {
-			*pieces = append(*pieces, inserted{start, len(b)})
+			*pieces = append(*pieces, inserted{start, text.Len()})
 		}
 	}
-	return string(append(b, p.text[from:]...))
+	text.WriteString(p.text[from:])
+	return text.String()
+}
+
+// appendEdit appends what the edit inserts for n tokens.
+func (p *Plan) appendEdit(b []byte, e edit, n int) []byte {
+	switch e.kind {
+	case editHead:
+		b = append(p.appendHead(append(b, "WITH "...), n), ' ')
+	case editList:
+		b = append(p.appendHead(append(b, ' '), n), ',')
+	case editWhere:
+		b = p.rules.guard(append(b, " WHERE "...), p, n)
+	case editWhereOpen:
+		if isIdent(p.text[e.at-1]) { // WHERE(a)
+			b = append(b, ' ')
+		}
+		b = append(p.rules.guard(b, p, n), " AND ("...)
+	case editClose:
+		b = append(b, ')')
+	case editOpen:
+		b = append(b, '(')
+	case editCloseAnd:
+		b = p.rules.guard(append(b, ") AND "...), p, n)
+	case editNumber:
+		b = strconv.AppendInt(b, int64(e.num), 10)
+	case editRowsOpen:
+		b = append(b, "SELECT * FROM ("...)
+	case editRowsClose:
+		b = p.rules.guard(append(b, ") WHERE "...), p, n)
+	case editLimit:
+		b = append(p.rules.guard(append(b, " LIMIT CASE WHEN "...), p, n), " THEN -1 ELSE 0 END"...)
+		b = p.apart(b, e.at)
+	case editLimitOpen:
+		b = append(p.rules.guard(append(b, " CASE WHEN "...), p, n), " THEN ("...)
+	case editLimitClose:
+		b = p.apart(append(b, ") ELSE 0 END"...), e.at)
+	case editHaving:
+		b = p.rules.guard(append(b, " HAVING "...), p, n)
+	case editValueOpen:
+		// Not (SELECT … WHERE guard): MySQL counts the row of a sub-select among
+		// those that its errors count. The one here has none while the fence is
+		// open.
+		b = p.rules.guard(append(b, "(CASE WHEN CASE WHEN EXISTS (SELECT 1 FROM DUAL WHERE NOT ("...), p, n)
+		b = append(b, ")) THEN (SELECT 1 UNION ALL SELECT 2) ELSE 1 END THEN "...)
+	case editValueClose:
+		b = append(b, " END)"...)
+	}
+	return b
 }
 
 // apart appends a space if the text goes on with what would lengthen a word.
