@@ -56,7 +56,17 @@ func (f *Fence) advance(ctx context.Context, t Token, wait time.Duration) error 
 	if err := t.Validate(); err != nil {
 		return err
 	}
-	ctx = Without(ctx)
+	if err := known(f.engine); err != nil {
+		return err
+	}
+	err := f.advanceOnEngine(Without(ctx), t, wait)
+	if wrong := WrongEngine(err, f.engine); wrong != nil {
+		return wrong
+	}
+	return err
+}
+
+func (f *Fence) advanceOnEngine(ctx context.Context, t Token, wait time.Duration) error {
 	if f.engine == sqlgen.SQLite {
 		return f.advanceInFile(ctx, t, wait)
 	}
@@ -127,8 +137,8 @@ func (f *Fence) advanceByFunction(ctx context.Context, t Token, wait time.Durati
 			blocked.Blockers = f.blockers(ctx, postgresBlockers, t.Resource)
 		}
 		return blocked
-	case SQLState(err) != "" || !pooled:
-		return err
+	case SQLState(err) != "" || errors.Is(err, ErrSetup) || !pooled:
+		return err // a server has answered
 	}
 	return withdrawal.Run(ctx, err, stillMoving(t), func(ctx context.Context) error {
 		return p.QueryRowContext(ctx, postgresAbandon, t.Resource, request).Scan(new(string))

@@ -9,6 +9,15 @@ import (
 	"github.com/sqlfence/sqlfence/sqlgen"
 )
 
+// known returns an error for an engine that package sqlgen does not have, such as 0.
+func known(engine sqlgen.Engine) error {
+	switch engine {
+	case sqlgen.PostgreSQL, sqlgen.SQLite, sqlgen.MySQL:
+		return nil
+	}
+	return fmt.Errorf("%w: engine %d: pass one of package sqlgen's", ErrInvalidInput, engine)
+}
+
 // WrongEngine returns a *[SetupError] if err, of a statement of the fence's own, shows
 // that the database is not of the engine: it does not know what every database of
 // the engine knows, and says so as another engine does. Otherwise it returns nil,
@@ -39,8 +48,8 @@ func speaks(err error) sqlgen.Engine {
 		return 0
 	}
 	if state := SQLState(err); state != "" {
-		// undefined database or schema, syntax, undefined column, function, table or parameter
-		if slices.Contains([]string{"3D000", "3F000", "42601", "42703", "42883", "42P01", "42P02"}, state) {
+		// a savepoint outside of a transaction; undefined database or schema, syntax, undefined column, function, table or parameter
+		if slices.Contains([]string{"25P01", "3D000", "3F000", "42601", "42703", "42883", "42P01", "42P02"}, state) {
 			return sqlgen.PostgreSQL
 		}
 		return 0

@@ -142,8 +142,9 @@ func (e *UnsupportedError) Unwrap() error { return e.Err }
 // requires one, or under tokens that do not count for it. It matches
 // [ErrUnguarded]. Nothing was sent to the server.
 type UnguardedError struct {
-	Table   string  // the listed table, or "" where the text does not tell
-	Unbound []Token // the tokens that were presented and do not count (see Bind)
+	Table   string   // the listed table, or "" where the text does not tell
+	Unbound []Token  // the tokens that were presented and do not count (see Bind)
+	Bound   []string // the resources that the table is bound to; in quotes, those of a prefix with * behind
 }
 
 func (e *UnguardedError) Error() string {
@@ -156,8 +157,12 @@ func (e *UnguardedError) Error() string {
 		if table == "" {
 			table = "tables that the text does not tell"
 		}
-		return fmt.Sprintf("sqlfence: unguarded write to %s: the policy binds it to other resources than the %s presented",
-			table, strings.Join(names, ", "))
+		to := "bound resources"
+		if len(e.Bound) > 0 {
+			to = strings.Join(e.Bound, ", ")
+		}
+		return fmt.Sprintf("sqlfence: unguarded write to %s: the policy binds it to %s, and the token is for %s; "+
+			"write under a token for what it is bound to, or change the policy (guard.Bind)", table, to, strings.Join(names, ", "))
 	}
 	if e.Table == "" {
 		return "sqlfence: unguarded write to tables that the text does not tell: the policy requires a token, and the context carries none; " +

@@ -30,8 +30,8 @@ type Fence struct {
 	engine sqlgen.Engine
 }
 
-// NewFence returns the Fence of the database behind q. An engine that package
-// sqlgen does not have makes its methods panic.
+// NewFence returns the Fence of the database behind q. With an engine that package
+// sqlgen does not have, its methods return [ErrInvalidInput].
 func NewFence(q Querier, engine sqlgen.Engine) *Fence { return &Fence{q, engine} }
 
 // Check returns nil if all tokens are valid in this storage, and otherwise a
@@ -43,6 +43,9 @@ func NewFence(q Querier, engine sqlgen.Engine) *Fence { return &Fence{q, engine}
 // cannot write any more once the mark has moved. With a *sql.DB or *sql.Conn
 // it may be old when it arrives.
 func (f *Fence) Check(ctx context.Context, tokens ...Token) error {
+	if err := known(f.engine); err != nil {
+		return err
+	}
 	if len(tokens) == 0 {
 		return fmt.Errorf("%w: Check without a token", ErrInvalidInput)
 	}
@@ -104,6 +107,9 @@ func (f *Fence) judge(rows *sql.Rows, tokens []Token) error {
 // HighWater returns the mark of a resource, 0 for one never seen. It does not
 // wait for locks, and may be old when it arrives.
 func (f *Fence) HighWater(ctx context.Context, resource string) (int64, error) {
+	if err := known(f.engine); err != nil {
+		return 0, err
+	}
 	if err := ValidateResource(resource); err != nil {
 		return 0, err
 	}
@@ -127,7 +133,7 @@ func (f *Fence) explain(err error, tokens []Token) error {
 		return ours
 	}
 	if f.engine == sqlgen.SQLite && isMissingTable(err) {
-		return &SetupError{Problem: "the tables of sqlfence are missing", Remedy: "run guard.Migrate; with :memory: each connection has a database of its own: use a file", Err: err}
+		return &SetupError{Problem: "the tables of sqlfence are missing", Remedy: "run guard.Migrate (with :memory: each connection has a database of its own: use a file)", Err: err}
 	}
 	return err
 }

@@ -19,10 +19,12 @@ import (
 // It returns a *[SetupError] if the database has a newer version, or if the
 // role may not create the schema. On SQLite it waits for other writers until
 // ctx ends. On MySQL and MariaDB the schema becomes part of the database that
-// db's connections are in. A database of another engine is a *[SetupError] too;
-// an engine that package sqlgen does not have (0, say) is a mistake in the program's
-// text, and a panic.
+// db's connections are in. A database of another engine is a *[SetupError] too,
+// and an engine that package sqlgen does not have (0, say) is [ErrInvalidInput].
 func Migrate(ctx context.Context, db *sql.DB, engine sqlgen.Engine) error {
+	if err := known(engine); err != nil {
+		return err
+	}
 	ctx = Without(ctx)
 	version, err := schemaVersion(ctx, db, engine)
 	if err != nil && !isBusy(err) {
@@ -141,6 +143,9 @@ func mayNotCreate(err error) error {
 // role that q is connected as, and otherwise a *[SetupError] that names the
 // call or the GRANTs that are missing. It writes nothing.
 func CheckSetup(ctx context.Context, q Querier, engine sqlgen.Engine) error {
+	if err := known(engine); err != nil {
+		return err
+	}
 	ctx = Without(ctx)
 	version, err := schemaVersion(ctx, q, engine)
 	if err != nil {

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/sqlfence/sqlfence/sqlgen"
@@ -31,6 +32,13 @@ func (b binding) fits(t Token) bool {
 		return strings.HasPrefix(t.Resource, b.resource)
 	}
 	return t.Resource == b.resource
+}
+
+func (b binding) String() string {
+	if b.prefix {
+		return strconv.Quote(b.resource) + "*"
+	}
+	return strconv.Quote(b.resource)
 }
 
 // PolicyOption is an option of [NewPolicy].
@@ -202,18 +210,19 @@ func (p Policy) CheckBound(plan *sqlgen.Plan, tokens []Token) error {
 		return &UnguardedError{Unbound: tokens}
 	}
 	for _, t := range plan.Tables {
-		bound, counts := false, false
+		var bound []string
+		counts := false
 		for _, b := range p.bindings {
 			if !b.table.matches(plan.Engine, t) {
 				continue
 			}
-			bound = true
+			bound = append(bound, b.String())
 			for _, token := range tokens {
 				counts = counts || b.fits(token)
 			}
 		}
-		if bound && !counts {
-			return &UnguardedError{Table: t.String(), Unbound: tokens}
+		if bound != nil && !counts {
+			return &UnguardedError{Table: t.String(), Unbound: tokens, Bound: bound}
 		}
 	}
 	return nil

@@ -36,6 +36,9 @@ func Unprotect(ctx context.Context, q Querier, engine sqlgen.Engine, table strin
 }
 
 func protection(ctx context.Context, q Querier, engine sqlgen.Engine, function, table string) error {
+	if err := known(engine); err != nil {
+		return err
+	}
 	if engine != sqlgen.PostgreSQL {
 		return &UnsupportedError{
 			Kind:   fmt.Sprintf("%s on %s", function, engine),

@@ -73,6 +73,9 @@ func (m *Manager) AcquireAll(ctx context.Context, resources []string, opts ...Op
 // HoldAll is [Manager.Hold] for several resources, taken as [Manager.AcquireAll]
 // does. fn's context carries all tokens, and ends when one of the leases is lost.
 func (m *Manager) HoldAll(ctx context.Context, resources []string, fn func(context.Context) error, opts ...Option) error {
+	if fn == nil {
+		return errNoFunction
+	}
 	leases, err := m.AcquireAll(ctx, resources, opts...)
 	if err != nil {
 		return err

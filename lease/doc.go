@@ -35,9 +35,9 @@
 //
 // # Connections
 //
-// A renewal that waits for a connection is a renewal that is late (CASES D11).
-// Where the pool is bounded, postgres keeps one connection for the renewals, see
-// [Reserver]. Otherwise a pool that the program's own transactions can use up
+// A renewal that waits for a connection is a renewal that is late.
+// Where the pool is bounded, the stores of SQL databases keep one connection for the
+// renewals, see [Reserver]. Otherwise a pool that the program's own transactions can use up
 // starves them, so give the store a pool of its own where that can happen, and
 // not a single connection: an Acquire may queue for as long as transactions are
 // open, while others are to be renewed. A manager uses one connection per Acquire

@@ -3,7 +3,10 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 )
+
+var errNoFunction = fmt.Errorf("%w: no function to run", ErrInvalidInput)
 
 // Hold acquires the lease like [Manager.Acquire], runs fn with a context that
 // carries the token, renews in the background while fn runs, and releases at
@@ -28,6 +31,9 @@ import (
 // returned nil, and with Release's error. A loss that only the release finds is
 // left out if fn's error matches [ErrLost] already.
 func (m *Manager) Hold(ctx context.Context, resource string, fn func(context.Context) error, opts ...Option) error {
+	if fn == nil {
+		return errNoFunction
+	}
 	l, err := m.Acquire(ctx, resource, opts...)
 	if err != nil {
 		return err

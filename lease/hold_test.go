@@ -52,6 +52,14 @@ func TestHoldWithoutALeaseDoesNotRun(t *testing.T) {
 	})
 }
 
+func TestHoldWithoutAFunctionTakesNoLease(t *testing.T) {
+	store := newScript()
+	m := manager(t, store)
+	wantIs(t, "Hold", m.Hold(t.Context(), "r", nil), lease.ErrInvalidInput)
+	wantIs(t, "HoldAll", m.HoldAll(t.Context(), []string{"a", "b"}, nil), lease.ErrInvalidInput)
+	take(t, m, "r").Token() // and nobody holds it
+}
+
 func TestHoldReturnsTheLoss(t *testing.T) {
 	for name, fn := range map[string]func(ctx context.Context) error{
 		"fn returns nil":               func(context.Context) error { return nil },

@@ -64,6 +64,23 @@ func TestADatabaseOfAnotherEngine(t *testing.T) {
 						return err
 					},
 					"Check": func(ctx context.Context) error { return guard.NewFence(db, taken).Check(ctx, token) },
+					"Advance": func(ctx context.Context) error { return guard.NewFence(db, taken).Advance(ctx, token) },
+					"AdvanceWithin on a connection": func(ctx context.Context) error {
+						conn, err := db.Conn(ctx)
+						if err != nil {
+							return err
+						}
+						defer conn.Close()
+						return guard.NewFence(conn, taken).AdvanceWithin(ctx, token, 0)
+					},
+					"Advance in a transaction": func(ctx context.Context) error {
+						tx, err := db.BeginTx(ctx, nil)
+						if err != nil {
+							return err
+						}
+						defer tx.Rollback()
+						return guard.NewFence(tx, taken).Advance(ctx, token)
+					},
 					"Inspect": func(ctx context.Context) error {
 						_, err := store.Inspect(ctx, "r")
 						return err
@@ -78,6 +95,9 @@ func TestADatabaseOfAnotherEngine(t *testing.T) {
 					},
 				} {
 					err := do(t.Context())
+					if err != nil && strings.Contains(err.Error(), "may still") {
+						t.Errorf("%s: error %v speaks of what nobody has done", what, err)
+					}
 					var setup *guard.SetupError
 					if !errors.As(err, &setup) || setup.Err == nil || !strings.Contains(setup.Problem, taken.String()) {
 						t.Errorf("%s: got error %v, want a SetupError that names the engine and unwraps to the server's", what, err)

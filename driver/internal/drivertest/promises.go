@@ -399,6 +399,11 @@ func BindingsAndAudit(t *testing.T, e Engine, open func(t *testing.T, w *World, 
 		w.Want("another's", write(w.With(Other), `UPDATE d SET v = 'x'`), guard.ErrUnguarded)
 		w.Want("its own, stale", write(w.With(Stale, Other), `UPDATE d SET v = 'x'`), guard.ErrFenced)
 		w.Want("the other way round", write(w.With(Current), `DELETE FROM free`), guard.ErrUnguarded)
+		err := write(w.With(Other), `UPDATE d SET v = 'x'`)
+		var unguarded *guard.UnguardedError
+		if !errors.As(err, &unguarded) || len(unguarded.Bound) != 1 || unguarded.Bound[0] != `"job-"*` || !strings.Contains(err.Error(), `"job-"*`) {
+			t.Errorf("error %v, want that it names what the table is bound to", err)
+		}
 		w.Want("bound to one", write(w.With(Other), `DELETE FROM free`), nil)
 		w.Want("no token, not required", write(t.Context(), `UPDATE d SET v = v`), nil)
 		tx := w.Begin(w.With(Other), db)
