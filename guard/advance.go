@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -98,6 +99,22 @@ func (f *Fence) raise(ctx context.Context, q Querier, t Token, text string, more
 	return Judge(t, highWater, grant)
 }
 
+// raiseInPool is raise on a connection of the pool. One that turns out to be dead
+// before anything was sent is replaced, as database/sql does.
+func (f *Fence) raiseInPool(ctx context.Context, p pool, t Token, text string, more ...any) (sent bool, err error) {
+	for try := 1; ; try++ {
+		conn, err := p.Conn(ctx)
+		if err != nil {
+			return false, err
+		}
+		err = f.raise(ctx, conn, t, text, more...)
+		conn.Close() // back to the pool
+		if !errors.Is(err, driver.ErrBadConn) || try == 3 {
+			return true, err
+		}
+	}
+}
+
 const (
 	postgresSeconds = `pg_catalog.make_interval(secs => $4::pg_catalog.int8::pg_catalog.float8 OPERATOR(pg_catalog./) 1e6::pg_catalog.float8)`
 
@@ -127,7 +144,13 @@ func (f *Fence) advanceByFunction(ctx context.Context, t Token, wait time.Durati
 		return err
 	}
 	b := bound.New(ctx, min(wait, postgresMaxWait))
-	err := f.raise(ctx, f.q, t, postgresAdvance, b.Microseconds(), request)
+	var err error
+	sent := false
+	if pooled {
+		sent, err = f.raiseInPool(ctx, p, t, postgresAdvance, b.Microseconds(), request)
+	} else {
+		err = f.raise(ctx, f.q, t, postgresAdvance, b.Microseconds(), request)
+	}
 	switch {
 	case err == nil || isJudged(err):
 		return err
@@ -137,8 +160,8 @@ func (f *Fence) advanceByFunction(ctx context.Context, t Token, wait time.Durati
 			blocked.Blockers = f.blockers(ctx, postgresBlockers, t.Resource)
 		}
 		return blocked
-	case SQLState(err) != "" || errors.Is(err, ErrSetup) || !pooled:
-		return err // a server has answered
+	case SQLState(err) != "" || errors.Is(err, ErrSetup) || !sent:
+		return err // a server has answered, or there is nothing to withdraw
 	}
 	return withdrawal.Run(ctx, err, stillMoving(t), func(ctx context.Context) error {
 		return p.QueryRowContext(ctx, postgresAbandon, t.Resource, request).Scan(new(string))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/sqlfence/sqlfence/guard"
 	"github.com/sqlfence/sqlfence/internal/testserver"
+	"github.com/sqlfence/sqlfence/lease"
+	"github.com/sqlfence/sqlfence/lease/memory"
 	"github.com/sqlfence/sqlfence/sqlgen"
 )
 
@@ -200,5 +203,35 @@ func TestABlockedErrorIsReadable(t *testing.T) {
 		`pid 1 (app, open for 1m0s), pid 2 (open for 1h0m0s), pid 3, prepared transaction "gid"`
 	if err.Error() != want {
 		t.Errorf("got  %s\nwant %s", err, want)
+	}
+}
+
+// What was never sent is nothing to withdraw: whoever asks learns of the cause at once.
+func TestAnAdvanceThatReachesNoServerSaysSo(t *testing.T) {
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := nobody.Addr().String()
+	nobody.Close()
+	for _, d := range []database{
+		{sqlgen.PostgreSQL, "pgx", "postgres://nobody@" + address + "/none?sslmode=disable"},
+		{sqlgen.MySQL, "mysql", "nobody@tcp(" + address + ")/none"},
+	} {
+		f := guard.NewFence(d.open(t), d.engine)
+		err := f.Advance(t.Context(), guard.Token{Resource: "r", Epoch: 1, Grant: 1})
+		var dial *net.OpError
+		if !errors.As(err, &dial) || dial.Op != "dial" || strings.Contains(err.Error(), "may still be raised") {
+			t.Errorf("%v: error %v, want that of the dial alone", d.engine, err)
+		}
+		m, err := lease.NewManager(memory.New(), lease.WithFence(f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = m.Acquire(t.Context(), "r", lease.Wait(0))
+		if !errors.As(err, &dial) {
+			t.Errorf("%v: Acquire with such a fence: error %v, want that of the dial", d.engine, err)
+		}
+		m.Close()
 	}
 }

@@ -41,7 +41,8 @@ func NewFence(q Querier, engine sqlgen.Engine) *Fence { return &Fence{q, engine}
 // The answer holds for as long as q's transaction: on PostgreSQL, MySQL and
 // MariaDB a takeover then waits until that ends, on SQLite the transaction
 // cannot write any more once the mark has moved. With a *sql.DB or *sql.Conn
-// it may be old when it arrives.
+// it may be old when it arrives. A refusal is an answer, and ends no transaction of
+// the caller's: roll it back. (PostgreSQL lets it do nothing else.)
 func (f *Fence) Check(ctx context.Context, tokens ...Token) error {
 	if err := known(f.engine); err != nil {
 		return err

@@ -58,6 +58,9 @@ func FromServer(err error, tokens []Token) error {
 			return &invalidError{err}
 		}
 	case stateSchema:
+		if strings.Contains(message, ": call guard.Protect") {
+			return &SetupError{Problem: "the trigger of a protected table came without its database", Remedy: "call guard.Protect for the table", Err: err}
+		}
 		if strings.Contains(message, "sqlfence") {
 			return &SetupError{Problem: "the fence refuses to work", Remedy: "run guard.Migrate", Err: err}
 		}

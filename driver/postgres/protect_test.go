@@ -252,3 +252,22 @@ func TestProtectedSinceTheSnapshot(t *testing.T) {
 		w.Want("again", second(w.Fenced.ExecContext(ctx, `UPDATE d SET v = v`)), nil)
 	})
 }
+
+// A dump of a table alone brings its trigger into a database in which Protect was never
+// called: no write can pass there, and whoever tries again is told what is missing.
+func TestAProtectedTableFromAnotherDatabase(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *drivertest.World) {
+		w.Must(w.Bare, `CREATE TRIGGER sqlfence_protected AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON d FOR EACH STATEMENT EXECUTE FUNCTION sqlfence.protected()`)
+		ctx := w.With(drivertest.Current)
+		_, err := w.Fenced.ExecContext(ctx, `UPDATE d SET v = 'x'`)
+		w.Want("a valid write", err, guard.ErrSetup)
+		if err == nil || !strings.Contains(err.Error(), "call guard.Protect") || !strings.Contains(err.Error(), "public.d") {
+			t.Errorf("error %v, want that it names the table and the remedy", err)
+		}
+		_, err = w.Bare.ExecContext(t.Context(), `DELETE FROM d`)
+		w.Want("a write without a token", nilIf(guard.SQLState(err) == "SF005"), nil)
+		w.IsUntouched()
+		w.Want("Protect", guard.Protect(t.Context(), w.Bare, sqlgen.PostgreSQL, "d"), nil)
+		w.Want("a valid write", second(w.Fenced.ExecContext(ctx, `UPDATE d SET v = v`)), nil)
+	})
+}

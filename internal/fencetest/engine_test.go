@@ -63,7 +63,7 @@ func TestADatabaseOfAnotherEngine(t *testing.T) {
 						_, err := guard.NewFence(db, taken).HighWater(ctx, "r")
 						return err
 					},
-					"Check": func(ctx context.Context) error { return guard.NewFence(db, taken).Check(ctx, token) },
+					"Check":   func(ctx context.Context) error { return guard.NewFence(db, taken).Check(ctx, token) },
 					"Advance": func(ctx context.Context) error { return guard.NewFence(db, taken).Advance(ctx, token) },
 					"AdvanceWithin on a connection": func(ctx context.Context) error {
 						conn, err := db.Conn(ctx)

@@ -1235,8 +1235,13 @@ BEGIN
 			RETURN NULL;
 		END IF;
 	END IF;
-	-- To a snapshot of before nothing was protected, and pass has left nothing.
 	IF EXISTS (SELECT FROM sqlfence.meta AS m WHERE NOT m.protects) THEN
+		IF pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN
+			-- A dump of the table alone brings its trigger along.
+			RAISE EXCEPTION USING ERRCODE = 'SF005', MESSAGE = pg_catalog.format(
+				'sqlfence: %I.%I was protected in another database: call guard.Protect', TG_TABLE_SCHEMA, TG_TABLE_NAME);
+		END IF;
+		-- To a snapshot of before nothing was protected, and pass has left nothing.
 		RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = pg_catalog.format(
 			'sqlfence: %I.%I has been protected since this transaction began: run it again', TG_TABLE_SCHEMA, TG_TABLE_NAME);
 	END IF;
