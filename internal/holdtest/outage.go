@@ -18,11 +18,13 @@ const patience = 60 * time.Second
 
 // Outages checks CASES D10: an outage that ends before the lease does keeps it, under the
 // same token; one that does not is a loss, told while the server is still cut off or
-// answers nothing. So is it with a release, see CASES D9. open returns a new store, and
-// the proxy between it and its server, for each.
+// answers nothing. So is it with a release, see CASES D9; and without any outage a lease
+// is kept, see [LeaseOutlivesItsAcquire]. open returns a new store, and the proxy between
+// it and its server, for each.
 func Outages(t *testing.T, open func(t *testing.T) (lease.Store, *testserver.Proxy)) {
 	for name, outage := range map[string]func(*testing.T, lease.Store, *testserver.Proxy){
 		"short": shortOutage, "long": longOutage, "silence": silence,
+		"none": func(t *testing.T, store lease.Store, _ *testserver.Proxy) { LeaseOutlivesItsAcquire(t, store) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // they wait, and each has a resource of its own

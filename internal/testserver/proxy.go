@@ -21,6 +21,7 @@ type Proxy struct {
 	cut   bool
 	ended bool
 	delay time.Duration
+	next  *heldBack         // what HoldNext waits for
 	conns map[net.Conn]bool // both ends of every open connection
 	halt  chan struct{}     // closed when a delay must not be waited out any more
 
@@ -91,6 +92,27 @@ func (p *Proxy) Delay(d time.Duration) {
 	p.delay = d
 }
 
+// heldBack is what a client has sent, and the proxy has kept so far.
+type heldBack struct {
+	caught   chan struct{} // closed when there is something
+	pass     chan struct{} // closed when it may go on
+	answered chan struct{} // closed when the server has answered it, or the connection has ended
+}
+
+// HoldNext holds back what a client sends next, on whichever connection, until pass
+// is called: then it arrives, also if the client has closed its end meanwhile. caught
+// is closed when there is something; pass returns when the server has answered it.
+func (p *Proxy) HoldNext() (caught <-chan struct{}, pass func()) {
+	h := &heldBack{make(chan struct{}), make(chan struct{}), make(chan struct{})}
+	p.mu.Lock()
+	p.next = h
+	p.mu.Unlock()
+	return h.caught, func() {
+		close(h.pass)
+		<-h.answered
+	}
+}
+
 // Connections returns how many connections clients have opened so far.
 func (p *Proxy) Connections() int64 { return p.count.Load() }
 
@@ -142,9 +164,9 @@ func (p *Proxy) serve() {
 	}
 }
 
-// hold notes open connections so that Cut finds them, or closes them if it was
+// admit notes open connections so that Cut finds them, or closes them if it was
 // quicker.
-func (p *Proxy) hold(conns ...net.Conn) bool {
+func (p *Proxy) admit(conns ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cut || p.ended {
@@ -170,7 +192,7 @@ func (p *Proxy) release(conns ...net.Conn) {
 
 func (p *Proxy) forward(client net.Conn) {
 	defer p.work.Done()
-	if !p.hold(client) {
+	if !p.admit(client) {
 		return
 	}
 	server, err := net.DialTimeout("tcp", p.target, 10*time.Second)
@@ -178,27 +200,34 @@ func (p *Proxy) forward(client net.Conn) {
 		p.release(client)
 		return
 	}
-	if !p.hold(client, server) {
+	if !p.admit(client, server) {
 		return
 	}
 	var both sync.WaitGroup
-	both.Add(2)
-	go func() {
-		defer both.Done()
-		p.copy(server, client, &p.sent, false)
+	var held atomic.Pointer[heldBack] // what waits for the server's answer
+	both.Go(func() {
+		p.copy(server, client, &p.sent, func(write func() bool) bool { return p.hold(&held, write) })
 		p.release(client, server)
-	}()
-	go func() {
-		defer both.Done()
-		p.copy(client, server, &p.received, true)
+	})
+	both.Go(func() {
+		p.copy(client, server, &p.received, func(write func() bool) bool {
+			if h := held.Swap(nil); h != nil {
+				close(h.answered)
+			}
+			return p.wait() && write()
+		})
 		p.release(client, server)
-	}()
+	})
 	both.Wait()
+	if h := held.Load(); h != nil {
+		close(h.answered)
+	}
 }
 
-// copy moves bytes until either end is closed. It does not use io.Copy, which
-// would hand the work to the kernel and leave nothing to count or to delay.
-func (p *Proxy) copy(to io.Writer, from io.Reader, count *atomic.Int64, delayed bool) {
+// copy moves bytes until either end is closed or pass reports false. It does not use
+// io.Copy, which would hand the work to the kernel and leave nothing to count or to
+// delay.
+func (p *Proxy) copy(to io.Writer, from io.Reader, count *atomic.Int64, pass func(write func() bool) bool) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
@@ -209,16 +238,43 @@ func (p *Proxy) copy(to io.Writer, from io.Reader, count *atomic.Int64, delayed 
 			} else if p.answered.Swap(false) {
 				p.turns.Add(1)
 			}
-			if delayed && !p.wait() {
-				return
-			}
-			if _, err := to.Write(buffer[:n]); err != nil {
+			if !pass(func() bool { _, err := to.Write(buffer[:n]); return err == nil }) {
 				return
 			}
 		}
 		if err != nil {
 			return
 		}
+	}
+}
+
+// hold writes what a client has sent, or keeps it as HoldNext says; then nothing more
+// is read until there is an answer, because a client that has gone would end the
+// connection before the server has read it. It reports false if that was cut.
+func (p *Proxy) hold(held *atomic.Pointer[heldBack], write func() bool) bool {
+	p.mu.Lock()
+	h, halt := p.next, p.halt
+	p.next = nil
+	p.mu.Unlock()
+	if h == nil {
+		return write()
+	}
+	close(h.caught)
+	select {
+	case <-h.pass:
+	case <-halt:
+		close(h.answered)
+		return false
+	}
+	held.Store(h)
+	if !write() {
+		return false
+	}
+	select {
+	case <-h.answered:
+		return true
+	case <-halt:
+		return false
 	}
 }
 

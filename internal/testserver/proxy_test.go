@@ -147,3 +147,60 @@ func TestProxyBeforeAServer(t *testing.T) {
 		}
 	})
 }
+
+func TestProxyHoldsBackWhatIsSentNextAndNothingElse(t *testing.T) {
+	p := NewProxy(t, echo(t))
+	held, other := dial(t, p), dial(t, p)
+	if err := errors.Join(ask(held), ask(other)); err != nil {
+		t.Fatal(err)
+	}
+	caught, pass := p.HoldNext()
+	answer := make(chan error, 1)
+	go func() { answer <- ask(held) }()
+	<-caught
+	before := p.Received()
+	if err := ask(other); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-answer:
+		t.Fatalf("answered, %v, before it was let go", err)
+	default:
+	}
+	pass()
+	if err := <-answer; err != nil {
+		t.Error(err)
+	}
+	if err := ask(held); err != nil {
+		t.Errorf("after it was let go: %v", err)
+	}
+	if n := p.Received() - before; n != 12 {
+		t.Errorf("the server has answered %d bytes, expected 12", n)
+	}
+}
+
+func TestProxyPassesOnWhatItHeldBackForAClientThatHasGone(t *testing.T) {
+	for name, cut := range map[string]bool{"let go": false, "cut": true} {
+		t.Run(name, func(t *testing.T) {
+			p := NewProxy(t, echo(t))
+			conn := dial(t, p)
+			caught, pass := p.HoldNext()
+			if _, err := conn.Write([]byte("ping")); err != nil {
+				t.Fatal(err)
+			}
+			<-caught
+			if err := conn.Close(); err != nil {
+				t.Fatal(err)
+			}
+			want := int64(4)
+			if cut {
+				p.Cut()
+				want = 0
+			}
+			pass()
+			if n := p.Received(); n != want {
+				t.Errorf("the server has answered %d bytes, expected %d", n, want)
+			}
+		})
+	}
+}

@@ -11,7 +11,7 @@ import (
 	leasemysql "github.com/sqlfence/sqlfence/lease/mysql"
 )
 
-// CASES D9 and D10, see [holdtest.Outages].
+// CASES D8, D9 and D10, see [holdtest.Outages].
 func TestOutages(t *testing.T) {
 	testserver.EachMySQL(t, func(t *testing.T, dsn string) {
 		holdtest.Outages(t, func(t *testing.T) (lease.Store, *testserver.Proxy) {

@@ -9,7 +9,7 @@ import (
 	leasepg "github.com/sqlfence/sqlfence/lease/postgres"
 )
 
-// CASES D9 and D10, see [holdtest.Outages].
+// CASES D8, D9 and D10, see [holdtest.Outages].
 func TestOutages(t *testing.T) {
 	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
 		holdtest.Outages(t, func(t *testing.T) (lease.Store, *testserver.Proxy) {

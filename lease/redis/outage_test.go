@@ -9,7 +9,7 @@ import (
 	leaseredis "github.com/sqlfence/sqlfence/lease/redis"
 )
 
-// CASES D9 and D10, see [holdtest.Outages].
+// CASES D8, D9 and D10, see [holdtest.Outages].
 func TestOutages(t *testing.T) {
 	testserver.EachRedis(t, func(t *testing.T, url string) {
 		holdtest.Outages(t, func(t *testing.T) (lease.Store, *testserver.Proxy) {
