@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/internal/holdtest"
 	"github.com/sqlfence/sqlfence/internal/leak"
 	"github.com/sqlfence/sqlfence/internal/testserver"
 	"github.com/sqlfence/sqlfence/lease"
@@ -17,6 +18,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	holdtest.Contend(func(url string) (lease.Store, error) {
+		opts, err := goredis.ParseURL(url)
+		if err != nil {
+			return nil, err
+		}
+		return leaseredis.New(goredis.NewClient(opts)), nil
+	})
 	// A connection of go-redis that is made while its client is being closed
 	// leaves this goroutine behind.
 	leak.Main(m, goleak.IgnoreAnyFunction(

@@ -1,109 +1,23 @@
 package sqlite_test
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"slices"
-	"strconv"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/internal/holdtest"
 	"github.com/sqlfence/sqlfence/internal/testserver"
 	"github.com/sqlfence/sqlfence/lease"
 	leasesqlite "github.com/sqlfence/sqlfence/lease/sqlite"
 	"github.com/sqlfence/sqlfence/sqlgen"
 )
 
-// A test binary that finds these in its environment is a contender.
-const (
-	envContender = "SQLFENCE_TEST_CONTENDER_FILE"
-	envOwner     = "SQLFENCE_TEST_CONTENDER_OWNER"
-)
-
-// contend acquires the resource over and over, as soon as it has lapsed, and
-// prints the epochs.
-func contend(file, owner string) error {
-	db, err := sql.Open("sqlite", "file:"+file+walAndTimeout)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	s := leasesqlite.New(db)
-	req := request("job", owner)
-	req.TTL = lease.MinTTL
-	req.Wait = time.Minute
-	out := bufio.NewWriter(os.Stdout)
-	for n := 0; n < acquires; {
-		g, err := s.Acquire(context.Background(), req)
-		if held := (*lease.HeldError)(nil); errors.As(err, &held) {
-			<-time.After(held.Remaining)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(out, g.Token.Epoch, g.Token.Grant)
-		n++
-	}
-	return out.Flush()
-}
-
 func TestEightProcessesNeverGetOneTokenTwice(t *testing.T) { // CASES D6 (b)
 	_, file := open(t)
-	const processes = 8
-	outputs := make([]bytes.Buffer, processes)
-	var running sync.WaitGroup
-	for i := range outputs {
-		cmd := exec.CommandContext(t.Context(), os.Args[0])
-		cmd.Env = append(os.Environ(), envContender+"="+file, envOwner+"="+fmt.Sprint("owner-", i))
-		cmd.Stdout = &outputs[i]
-		cmd.Stderr = os.Stderr
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		running.Go(func() {
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("process %d: %v", i, err)
-			}
-		})
-	}
-	running.Wait()
-
-	var all []int64
-	grants := make(map[string]bool)
-	for i := range outputs {
-		last := int64(0)
-		for line := range bytes.Lines(outputs[i].Bytes()) {
-			fields := bytes.Fields(line)
-			epoch, err := strconv.ParseInt(string(fields[0]), 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if epoch <= last {
-				t.Errorf("process %d: expected an epoch above %d, saw %d", i, last, epoch)
-			}
-			last = epoch
-			all = append(all, epoch)
-			grants[string(fields[1])] = true
-		}
-	}
-	slices.Sort(all)
-	for i, epoch := range all {
-		if epoch != int64(i+1) {
-			t.Fatalf("expected each epoch once: at place %d saw %d", i+1, epoch)
-		}
-	}
-	if len(all) != processes*acquires || len(grants) != len(all) {
-		t.Errorf("expected %d epochs and grants, saw %d and %d", processes*acquires, len(all), len(grants))
-	}
+	holdtest.Contenders(t, file, acquires)
 }
 
 func TestABoundedWaitForTheLockEnds(t *testing.T) {

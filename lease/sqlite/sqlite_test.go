@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	sqlitedriver "github.com/sqlfence/sqlfence/driver/sqlite"
 	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/internal/holdtest"
 	"github.com/sqlfence/sqlfence/internal/leak"
 	"github.com/sqlfence/sqlfence/internal/testserver"
 	"github.com/sqlfence/sqlfence/lease"
@@ -22,13 +22,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if file := os.Getenv(envContender); file != "" {
-		if err := contend(file, os.Getenv(envOwner)); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	holdtest.Contend(func(file string) (lease.Store, error) {
+		db, err := sql.Open("sqlite", "file:"+file+walAndTimeout)
+		return leasesqlite.New(db), err
+	})
 	leak.Main(m)
 }
 
