@@ -49,6 +49,7 @@ func with(t *testing.T, dsn string, change func(*gomysql.Config)) string {
 func on(server testserver.Server, change func(*gomysql.Config)) drivertest.Engine {
 	return drivertest.Engine{
 		Engine:      sqlgen.MySQL,
+		Server:      server.DSN,
 		NoReturning: server.Engine == "MySQL",
 		New: func(t *testing.T) (fenced, bare *sql.DB) {
 			dsn := with(t, server.Database(t), change)
@@ -108,7 +109,7 @@ func config(t *testing.T, w *drivertest.World, change func(*gomysql.Config)) *go
 	if err := w.Bare.QueryRow(`SELECT DATABASE()`).Scan(&name); err != nil {
 		t.Fatal(err)
 	}
-	c, err := gomysql.ParseDSN(testserver.MySQL(t)[0].DSN)
+	c, err := gomysql.ParseDSN(w.Engine.Server)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,11 +141,15 @@ func withPolicy(t *testing.T, w *drivertest.World, p guard.Policy) *sql.DB {
 }
 
 func TestPolicies(t *testing.T) {
-	drivertest.Policies(t, on(testserver.MySQL(t)[0], unchanged), withPolicy)
+	for _, server := range testserver.MySQL(t) {
+		drivertest.Policies(t, on(server, unchanged), withPolicy)
+	}
 }
 
 func TestBindingsAndAudit(t *testing.T) {
-	drivertest.BindingsAndAudit(t, on(testserver.MySQL(t)[0], unchanged), withPolicy)
+	for _, server := range testserver.MySQL(t) {
+		drivertest.BindingsAndAudit(t, on(server, unchanged), withPolicy)
+	}
 }
 
 func TestDatabaseThatIsNotSetUp(t *testing.T) {

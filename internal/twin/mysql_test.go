@@ -251,6 +251,16 @@ func (tw *mysqlTwin) try(c twinStatement, text string, args []any, returns bool)
 	return seen, after
 }
 
+// unknownColumns returns what becomes of the words with which a server tells where it
+// looked for an unknown column: MySQL names the last sub-select of the clause from 8.4
+// on, the fence's (docs/MYSQL.md).
+func unknownColumns(server testserver.Server) *strings.Replacer {
+	if server.Engine == "MySQL" && !strings.HasPrefix(server.Version, "8.0.") {
+		return strings.NewReplacer("in 'where clause'", "in 'EXISTS subquery'", "in 'having clause'", "in 'EXISTS subquery'")
+	}
+	return strings.NewReplacer()
+}
+
 // TestMySQLGuardedWritesDoWhatTheBareOnesDo runs each statement on a database
 // as it is, and spliced on twins: with the fence open it does the same; shut,
 // nothing (SPEC G1, G5, G6).
@@ -264,6 +274,7 @@ func TestMySQLGuardedWritesDoWhatTheBareOnesDo(t *testing.T) {
 			t.Run(server.Engine+"_"+server.Version+" "+name, func(t *testing.T) {
 				bare, open, both, shut := newMySQLTwin(t, server, parameters), newMySQLTwin(t, server, parameters), newMySQLTwin(t, server, parameters), newMySQLTwin(t, server, parameters)
 				untouched := bare.query(bare.dump)
+				elsewhere := unknownColumns(server)
 				for i, c := range mysqlTwinStatements(server.Engine == "MariaDB") {
 					if parameters != "" && i%3 > 0 {
 						continue // it differs in how rows are counted only
@@ -295,7 +306,7 @@ func TestMySQLGuardedWritesDoWhatTheBareOnesDo(t *testing.T) {
 							args = with(slices.Concat(valid, other)...)
 						}
 						got, after := tw.try(c, spliced(tw, tokens+1), args, p.Returns())
-						if got != want {
+						if want := elsewhere.Replace(want); got != want {
 							t.Errorf("%s\ngave    %s\nspliced %s\n%s", c.text, want, got, spliced(tw, tokens+1))
 						}
 						if after != left {

@@ -23,6 +23,9 @@ type Engine struct {
 	// New returns a fresh database with the schema of sqlfence, opened behind
 	// the fence and bare.
 	New func(t *testing.T) (fenced, bare *sql.DB)
+	// Server is the data source name that New was given, where a test opens the
+	// database of a world in other ways.
+	Server string
 	// Refused are texts that cannot be guarded.
 	Refused []string
 	// Lazy: a prepared statement that returns rows is not executed to its end by
