@@ -6,6 +6,8 @@ import (
 	"database/sql/driver"
 	"errors"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sqlfence/sqlfence/sqlgen"
@@ -159,9 +161,13 @@ func migrateMySQL(ctx context.Context, db *sql.DB) (err error) {
 	// Programs that start at once wait for each other here. DDL cannot be rolled
 	// back, and each statement of the schema does nothing where it is done already.
 	var name sql.NullString
+	var version string
 	// SHA1 has gone from MySQL with 9.6.
-	if err := conn.QueryRowContext(ctx, "SELECT CONCAT('sqlfence.migrate.', LEFT(SHA2(DATABASE(), 256), 32))").Scan(&name); err != nil {
+	if err := conn.QueryRowContext(ctx, "SELECT CONCAT('sqlfence.migrate.', LEFT(SHA2(DATABASE(), 256), 32)), VERSION()").Scan(&name, &version); err != nil {
 		return err
+	}
+	if oldest := newerThan(version); oldest != "" {
+		return &SetupError{Problem: "the server's version " + version + " is too old", Remedy: "use " + oldest + " or newer"}
 	}
 	if !name.Valid {
 		return noDatabase(nil)
@@ -191,6 +197,30 @@ func migrateMySQL(ctx context.Context, db *sql.DB) (err error) {
 	}
 	clean = true
 	return nil
+}
+
+// newerThan returns the oldest version that sqlfence works with, if the server's is
+// older: one without CREATE PROCEDURE IF NOT EXISTS, or without SKIP LOCKED. A version
+// that is not understood is left to what the server says to the schema.
+func newerThan(version string) string {
+	oldest, name := []int{8, 0, 29}, "MySQL 8.0.29"
+	if strings.Contains(version, "MariaDB") {
+		oldest, name = []int{10, 6}, "MariaDB 10.6"
+		version = strings.TrimPrefix(version, "5.5.5-") // what old clients are told
+	}
+	number, _, _ := strings.Cut(version, "-")
+	var numbers []int
+	for _, field := range strings.Split(number, ".") {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			return ""
+		}
+		numbers = append(numbers, n)
+	}
+	if slices.Compare(numbers, oldest) >= 0 {
+		return ""
+	}
+	return name
 }
 
 // mysqlInterrupted are the errors that no handler of a procedure sees: shutdown,

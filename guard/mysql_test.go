@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/DATA-DOG/go-sqlmock"
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/sqlfence/sqlfence/guard"
@@ -202,4 +203,33 @@ func TestATemporaryTableCannotStandInForTheFenceOfMySQL(t *testing.T) {
 			})
 		}
 	})
+}
+
+// What the schema needs is not in every server that speaks the protocol.
+func TestMigrateNamesAServerThatIsTooOld(t *testing.T) {
+	for version, oldest := range map[string]string{
+		"5.7.44-log": "MySQL 8.0.29", "8.0.28": "MySQL 8.0.29", "8.0.28-0ubuntu0.20.04.3": "MySQL 8.0.29", "8": "MySQL 8.0.29",
+		"10.5.27-MariaDB": "MariaDB 10.6", "5.5.5-10.3.39-MariaDB-0+deb10u2": "MariaDB 10.6",
+		"8.0.29": "", "8.4.10": "", "9.7.4": "", "10.6.23-MariaDB-ubu2004": "", "5.5.5-11.8.9-MariaDB": "", "of the house": "",
+	} {
+		db, mock, err := sqlmock.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		beyond := errors.New("it goes on")
+		mock.ExpectQuery("version").WillReturnError(&mysql.MySQLError{Number: 1146, Message: "Table 'd.sqlfence_schema' doesn't exist"})
+		mock.ExpectQuery("VERSION").WillReturnRows(sqlmock.NewRows([]string{"name", "version"}).AddRow("sqlfence.migrate.x", version))
+		if oldest == "" {
+			mock.ExpectQuery("GET_LOCK").WillReturnError(beyond)
+		}
+		mock.ExpectClose()
+		err = guard.Migrate(t.Context(), db, sqlgen.MySQL)
+		switch {
+		case oldest == "" && !errors.Is(err, beyond):
+			t.Errorf("%s: error %v, want that it is taken", version, err)
+		case oldest != "" && (!errors.Is(err, guard.ErrSetup) || !strings.Contains(err.Error(), version) || !strings.Contains(err.Error(), oldest)):
+			t.Errorf("%s: error %v, want ErrSetup that names it and %s", version, err, oldest)
+		}
+		db.Close()
+	}
 }

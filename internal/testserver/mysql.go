@@ -36,24 +36,24 @@ type mySQLInstallation struct {
 
 // supported tells whether sqlfence promises to work with this version.
 func (in mySQLInstallation) supported() bool {
-	major, minor := in.numbers()
+	oldest := []int{10, 6}
 	if in.engine == "MySQL" {
-		return major >= 8
+		oldest = []int{8, 0, 29}
 	}
-	return major > 10 || major == 10 && minor >= 6
+	return slices.Compare(in.numbers(), oldest) >= 0
 }
 
-func (in mySQLInstallation) numbers() (major, minor int) {
-	fields := strings.Split(in.version, ".")
-	if len(fields) < 2 {
-		return 0, 0
+// numbers returns the version's, nothing where it is none.
+func (in mySQLInstallation) numbers() []int {
+	var numbers []int
+	for _, field := range strings.Split(in.version, ".") {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			return nil
+		}
+		numbers = append(numbers, n)
 	}
-	major, err1 := strconv.Atoi(fields[0])
-	minor, err2 := strconv.Atoi(fields[1])
-	if err1 != nil || err2 != nil {
-		return 0, 0
-	}
-	return major, minor
+	return numbers
 }
 
 // installedMySQL returns the supported installations on the machine, one per
@@ -252,7 +252,7 @@ func startAnyMySQL(ctx context.Context) (*Instance, error) {
 			instance, err := startInstalledMySQL(ctx)
 			return debianInstance(instance, err)
 		}},
-	}, "no server for MariaDB (10.6 or newer) or MySQL (8 or newer).\n"+
+	}, "no server for MariaDB (10.6 or newer) or MySQL (8.0.29 or newer).\n"+
 		"Install one of these and run again: MariaDB with its server program (Debian, Ubuntu: apt-get install mariadb-server; "+
 		"macOS: brew install mariadb), or MySQL; or a running Docker or Podman.\n"+
 		"Or name servers of yours: "+EnvMySQL+"=root@tcp(127.0.0.1:3306)/[,…], or programs: "+EnvMySQLPrograms+"=/path/of/mysqld[,…]")

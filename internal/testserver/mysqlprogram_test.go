@@ -18,7 +18,7 @@ func programNamed(t *testing.T, version string) string {
 }
 
 func TestProgramsOfMySQLThatAreNamed(t *testing.T) {
-	old, mysql, maria := programNamed(t, "5.7.44"), programNamed(t, "8.0.46-0ubuntu0.24.04.5"), programNamed(t, "10.6.23-MariaDB-0")
+	old, patch, mysql, maria := programNamed(t, "5.7.44"), programNamed(t, "8.0.28"), programNamed(t, "8.0.46-0ubuntu0.24.04.5"), programNamed(t, "10.6.23-MariaDB-0")
 	t.Setenv(EnvMySQLPrograms, " "+mysql+", "+maria+",")
 	found, err := namedMySQLPrograms()
 	if err != nil || len(found) != 2 || found[0].engine+found[0].version != "MySQL8.0.46" || found[1].engine+found[1].version != "MariaDB10.6.23" {
@@ -35,6 +35,7 @@ func TestProgramsOfMySQLThatAreNamed(t *testing.T) {
 	for what, list := range map[string]string{
 		"nothing there":       "/no/such/mysqld",
 		"not supported":       mysql + "," + old,
+		"too old a patch":     patch,
 		"only commas":         " , ",
 		"a path from nowhere": "mysqld",
 	} {
