@@ -107,13 +107,10 @@ func (f *Fence) advanceOn(ctx context.Context, p pool, conn *sql.Conn, t Token, 
 		return f.queueMySQL(ctx, p, conn, id, t, b)
 	case isMySQLBusy(err):
 		return &BlockedError{Resource: t.Resource, Wait: b.Total, Err: err}
-	case isMySQLAnswer(err):
-		return err
+	case isMySQLAnswer(err), errors.Is(err, driver.ErrBadConn):
+		return err // or nothing was sent
 	}
 	discard(conn)
-	if ctx.Err() == nil {
-		return err
-	}
 	return withdrawal.Run(ctx, err, stillMoving(t), func(ctx context.Context) error { return endMySQL(ctx, p, id) }, nil)
 }
 

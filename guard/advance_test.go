@@ -129,6 +129,31 @@ func TestAnAdvanceThatIsGivenUpNeverMovesTheMark(t *testing.T) {
 	})
 }
 
+// behindProxy returns the database as one that sends each statement as one message.
+func (d database) behindProxy(t *testing.T) (*testserver.Proxy, database) {
+	t.Helper()
+	if d.engine == sqlgen.MySQL {
+		config, err := mysql.ParseDSN(d.dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		proxy := testserver.NewProxy(t, config.Addr)
+		config.Addr, config.InterpolateParams = proxy.Addr(), true
+		d.dsn = config.FormatDSN()
+		return proxy, d
+	}
+	proxy, dsn := testserver.NewProxyDSN(t, d.dsn)
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("default_query_exec_mode", "exec")
+	u.RawQuery = q.Encode()
+	d.dsn = u.String()
+	return proxy, d
+}
+
 // The server goes on waiting for the fence where its client is lost.
 func TestAnAdvanceWhoseConnectionIsLostNeverMovesTheMark(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d database) {
@@ -136,28 +161,7 @@ func TestAnAdvanceWhoseConnectionIsLostNeverMovesTheMark(t *testing.T) {
 			return // it has none
 		}
 		o := occupy(t, d)
-		through := d
-		var proxy *testserver.Proxy
-		switch d.engine {
-		case sqlgen.MySQL:
-			config, err := mysql.ParseDSN(d.dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
-			proxy = testserver.NewProxy(t, config.Addr)
-			config.Addr = proxy.Addr()
-			through.dsn = config.FormatDSN()
-		default:
-			proxy, through.dsn = testserver.NewProxyDSN(t, d.dsn)
-			u, err := url.Parse(through.dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
-			q := u.Query()
-			q.Set("default_query_exec_mode", "exec")
-			u.RawQuery = q.Encode()
-			through.dsn = u.String()
-		}
+		proxy, through := d.behindProxy(t)
 		done := make(chan error)
 		f := guard.NewFence(through.open(t), d.engine)
 		go func() { done <- f.AdvanceWithin(t.Context(), o.next, time.Minute) }()
@@ -168,6 +172,55 @@ func TestAnAdvanceWhoseConnectionIsLostNeverMovesTheMark(t *testing.T) {
 			t.Errorf("the Advance whose connection was lost: %v", err)
 		}
 		o.mustStay(t)
+	})
+}
+
+// What was sent may arrive when its client was told long since that it is lost.
+func TestAnAdvanceThatArrivesLateNeverMovesTheMark(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, d database) {
+		if d.engine == sqlgen.SQLite {
+			return // nothing is on its way there
+		}
+		for _, lost := range []bool{false, true} { // false is the control: what is held back does raise the mark
+			resource := map[bool]string{false: "in time", true: "late"}[lost]
+			t.Run(resource, func(t *testing.T) {
+				direct := guard.NewFence(d.migrated(t), d.engine)
+				old := guard.Token{Resource: resource, Epoch: 1, Grant: 1}
+				next := guard.Token{Resource: resource, Epoch: 2, Grant: 2}
+				mustAdvance(t, direct, old)
+				proxy, through := d.behindProxy(t)
+				db := through.open(t)
+				if err := db.PingContext(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				caught, pass := proxy.HoldNext()
+				done := make(chan error, 1)
+				go func() { done <- guard.NewFence(db, d.engine).Advance(t.Context(), next) }()
+				<-caught
+				// That asks whether the connection lives (pgx), or for its number (MySQL).
+				first := pass
+				caught, pass = proxy.HoldNext()
+				first()
+				<-caught
+				want := next.Epoch
+				if lost {
+					want = old.Epoch
+					proxy.HangUp()
+					if err := <-done; err == nil || strings.Contains(err.Error(), "withdrawn") {
+						t.Errorf("the Advance whose connection was lost: %v", err)
+					}
+				}
+				pass()
+				if !lost {
+					if err := <-done; err != nil {
+						t.Error(err)
+					}
+				}
+				if mark, err := direct.HighWater(t.Context(), resource); err != nil || mark != want {
+					t.Errorf("the mark is %d (%v), want %d", mark, err, want)
+				}
+			})
+		}
 	})
 }
 

@@ -3,6 +3,7 @@ package holdtest
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,6 +84,63 @@ func LateRenewal(t *testing.T, proxy *testserver.Proxy, through, direct lease.St
 			}
 			if !after.Expiry.After(before.Expiry) {
 				t.Errorf("expiry %v when the renewal had arrived, expected it after %v", after.Expiry, before.Expiry)
+			}
+		})
+	}
+}
+
+// LateAcquire checks that an acquire whose client was told that its connection is lost
+// takes no effect when it reaches the server after all. through is behind the proxy
+// and sends an acquire as one message once it has made one; direct is not.
+func LateAcquire(t *testing.T, proxy *testserver.Proxy, through, direct lease.Store) {
+	t.Helper()
+	for name, lost := range map[string]bool{"in time": false, "late": true} { // the first is the control
+		t.Run(name, func(t *testing.T) {
+			request := lease.AcquireRequest{Resource: name, Owner: "A", TTL: time.Hour}
+			for range 2 { // seen before, and free
+				g, err := through.Acquire(t.Context(), request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := through.Release(t.Context(), lease.Claim{Owner: "A", Token: g.Token}, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			caught, pass := proxy.HoldNext()
+			acquired := make(chan error, 1)
+			go func() {
+				_, err := through.Acquire(t.Context(), request)
+				acquired <- err
+			}()
+			<-caught
+			if lost {
+				proxy.HangUp()
+				if err := <-acquired; err == nil || errors.Is(err, lease.ErrNotAcquirable) || strings.Contains(err.Error(), "withdrawn") {
+					t.Errorf("the acquire whose connection was lost: %v", err)
+				}
+			}
+			before, err := direct.Inspect(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pass()
+			if !lost {
+				if err := <-acquired; err != nil {
+					t.Errorf("the acquire in time: %v", err)
+				}
+			}
+			after, err := direct.Inspect(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if before.Status != lease.Free {
+				t.Errorf("state %+v before the acquire had arrived, expected it free", before)
+			}
+			if lost && after != before {
+				t.Errorf("state %+v when the acquire had arrived, expected it unchanged: %+v", after, before)
+			}
+			if !lost && after.Status != lease.Held {
+				t.Errorf("state %+v when the acquire had arrived, expected it held", after)
 			}
 		})
 	}

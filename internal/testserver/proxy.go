@@ -22,7 +22,7 @@ type Proxy struct {
 	ended bool
 	delay time.Duration
 	next  *heldBack         // what HoldNext waits for
-	conns map[net.Conn]bool // both ends of every open connection
+	conns map[net.Conn]bool // both ends of every open connection; true: the client's
 	halt  chan struct{}     // closed when a delay must not be waited out any more
 
 	work     sync.WaitGroup
@@ -72,6 +72,18 @@ func (p *Proxy) Cut() {
 	defer p.mu.Unlock()
 	p.cut = true
 	p.dropAll()
+}
+
+// HangUp breaks every open connection for the client alone: the server gets what the
+// proxy holds back, and notices nothing before it answers.
+func (p *Proxy) HangUp() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for conn, client := range p.conns {
+		if client {
+			conn.Close() // the error would be that the other end was first
+		}
+	}
 }
 
 // Restore lets new connections through again. Those that were cut stay so.
@@ -164,20 +176,18 @@ func (p *Proxy) serve() {
 	}
 }
 
-// admit notes open connections so that Cut finds them, or closes them if it was
-// quicker.
-func (p *Proxy) admit(conns ...net.Conn) bool {
+// admit notes an end of an open connection so that Cut finds it, or closes what is
+// open if that was quicker.
+func (p *Proxy) admit(end net.Conn, client bool, others ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cut || p.ended {
-		for _, conn := range conns {
+		for _, conn := range append(others, end) {
 			conn.Close()
 		}
 		return false
 	}
-	for _, conn := range conns {
-		p.conns[conn] = true
-	}
+	p.conns[end] = client
 	return true
 }
 
@@ -192,7 +202,7 @@ func (p *Proxy) release(conns ...net.Conn) {
 
 func (p *Proxy) forward(client net.Conn) {
 	defer p.work.Done()
-	if !p.admit(client) {
+	if !p.admit(client, true) {
 		return
 	}
 	server, err := net.DialTimeout("tcp", p.target, 10*time.Second)
@@ -200,7 +210,7 @@ func (p *Proxy) forward(client net.Conn) {
 		p.release(client)
 		return
 	}
-	if !p.admit(client, server) {
+	if !p.admit(server, false, client) {
 		return
 	}
 	var both sync.WaitGroup

@@ -17,3 +17,13 @@ func TestALateRenewalChangesNothing(t *testing.T) {
 		holdtest.LateRenewal(t, proxy, leasepg.New(through), leasepg.New(direct))
 	})
 }
+
+// See [holdtest.LateAcquire].
+func TestAnAcquireThatArrivesLateIsNotGranted(t *testing.T) {
+	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
+		direct := open(t, "pgx", dsn, "", "")
+		proxy, dsn := testserver.NewProxyDSN(t, dsn)
+		through := open(t, "pgx", dsn, "", "")
+		holdtest.LateAcquire(t, proxy, leasepg.New(through), leasepg.New(direct))
+	})
+}

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 }
 
 // open returns a client, closed with the test.
-func open(t testing.TB, url string) *goredis.Client {
+func open(t testing.TB, url string, change ...func(*goredis.Options)) *goredis.Client {
 	t.Helper()
 	opts, err := goredis.ParseURL(url)
 	if err != nil {
@@ -40,6 +40,9 @@ func open(t testing.TB, url string) *goredis.Client {
 	}
 	opts.MinIdleConns = 0
 	opts.PoolSize = 20
+	for _, f := range change {
+		f(opts)
+	}
 	client := goredis.NewClient(opts)
 	t.Cleanup(func() {
 		if err := client.Close(); err != nil {

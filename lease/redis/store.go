@@ -24,7 +24,9 @@
 // answered with the grant that it was given first, and a Release with success, also
 // if somebody else has acquired the resource since. If that somebody has released it
 // as well in the meantime, the Release is answered with [lease.ErrNotOwner]: the
-// resource was given back all the same. With MaxRetries: -1 nothing is sent again; a
+// resource was given back all the same. An Acquire that was sent again, and of which
+// the first copy reaches the server when its lease is released already, is granted
+// once more, to nobody: the resource is held until that TTL has passed. With MaxRetries: -1 nothing is sent again; a
 // lost answer is an error, and an Acquire is withdrawn.
 //
 // # Guarded writes to Redis
