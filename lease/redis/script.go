@@ -51,13 +51,12 @@ const refusal = "SQLFENCE"
 
 // prelude checks the token before the user's text runs, in the same script: no
 // mark moves in between. It takes the fence's key and the token off the end of
-// KEYS and ARGV, and hides them. One line, so that the lines of the text keep
-// their numbers.
-const prelude = `local sqlfence={KEYS,ARGV,#KEYS,#ARGV} local KEYS,ARGV={},{} ` +
-	`for i=1,sqlfence[3]-1 do KEYS[i]=sqlfence[1][i] end for i=1,sqlfence[4]-2 do ARGV[i]=sqlfence[2][i] end ` +
-	`do local m=redis.call('HMGET',sqlfence[1][sqlfence[3]],'mark','mark_grant') ` +
-	`if m[1]~=sqlfence[2][sqlfence[4]-1] or m[2]~=sqlfence[2][sqlfence[4]] then ` +
-	`return redis.error_reply('` + refusal + ` '..(m[1] or '0')..' '..(m[2] or '0')) end end sqlfence=nil `
+// KEYS and ARGV. One line, so that the lines of the text keep their numbers, and no
+// local variable is left of it: the text has all that Lua allows a function.
+const prelude = `do local n,a=#KEYS,#ARGV local m=redis.call('HMGET',KEYS[n],'mark','mark_grant') ` +
+	`if m[1]~=ARGV[a-1] or m[2]~=ARGV[a] then ` +
+	`return redis.error_reply('` + refusal + ` '..(m[1] or '0')..' '..(m[2] or '0')) end ` +
+	`KEYS[n],ARGV[a],ARGV[a-1]=nil end `
 
 // Script is a Lua script of the user's that writes only under a valid token. It
 // is safe for concurrent use.

@@ -240,10 +240,10 @@ func TestAGuardedScriptRunsUnderAValidTokenOnly(t *testing.T) {
 		client := open(t, url)
 		s := leaseredis.New(client)
 		script := s.Script("#!lua\n" + `redis.call('SET', KEYS[1], ARGV[1])
-return {#KEYS, #ARGV, KEYS[1], ARGV[2], tostring(sqlfence)} -- and no newline at the end`)
+return {#KEYS, #ARGV, KEYS[1], ARGV[2], tostring(rawget(_G, 'sqlfence')), KEYS[2] or ARGV[3] or ARGV[4] or 'hidden'} -- and no newline at the end`)
 		old := mustAcquire(t, s, request("job", "a"))
 		result, err := script.Run(t.Context(), old.Token, []string{"data"}, "A", 7)
-		if fmt.Sprint(result) != "[1 2 data 7 nil]" || err != nil {
+		if fmt.Sprint(result) != "[1 2 data 7 nil hidden]" || err != nil {
 			t.Errorf("the holder's: %v, %v", result, err)
 		}
 		lapse(t, client, s, "job")
@@ -299,6 +299,41 @@ return {#KEYS, #ARGV, KEYS[1], ARGV[2], tostring(sqlfence)} -- and no newline at
 		}
 		if _, err := script.Run(t.Context(), current.Token, []string{"data"}, "stale", 7); !errors.Is(err, guard.ErrUnregistered) {
 			t.Errorf("after the mark was lost: %v", err)
+		}
+	})
+}
+
+// Lua bounds the local variables of a function to 200, and to 60 those that a function
+// within it may use: a text may spend them all.
+func TestAGuardedScriptMaySpendWhatLuaAllows(t *testing.T) {
+	var locals, captured strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&locals, "local v%d = %d\n", i, i)
+	}
+	for i := range 60 {
+		fmt.Fprintf(&captured, "local u%d = %d\n", i, i)
+	}
+	captured.WriteString("local f = function() return KEYS[1] .. #ARGV .. (u0")
+	for i := range 59 {
+		fmt.Fprintf(&captured, "+u%d", i+1)
+	}
+	captured.WriteString(") end\nreturn f()")
+	texts := map[string]string{
+		"200 locals":              locals.String() + "return KEYS[1] .. #ARGV .. v199",
+		"60 captured by function": captured.String(),
+	}
+	testserver.EachRedis(t, func(t *testing.T, url string) {
+		client := open(t, url)
+		s := leaseredis.New(client)
+		held := mustAcquire(t, s, request("job", "a"))
+		for name, text := range texts {
+			want, err := client.Eval(t.Context(), text, []string{"data"}, 1).Result()
+			if err != nil {
+				t.Fatalf("%s, without the fence: %v", name, err)
+			}
+			if got, err := s.Script(text).Run(t.Context(), held.Token, []string{"data"}, 1); err != nil || got != want {
+				t.Errorf("%s: %v, %v; want %v", name, got, err, want)
+			}
 		}
 	})
 }
