@@ -160,12 +160,12 @@ func (f *Fence) advanceByFunction(ctx context.Context, t Token, wait time.Durati
 			blocked.Blockers = f.blockers(ctx, postgresBlockers, t.Resource)
 		}
 		return blocked
-	case SQLState(err) != "" || errors.Is(err, ErrSetup) || !sent:
+	case withdrawal.Answered(SQLState(err)) || errors.Is(err, ErrSetup) || !sent:
 		return err // a server has answered, or there is nothing to withdraw
 	}
 	return withdrawal.Run(ctx, err, stillMoving(t), func(ctx context.Context) error {
 		return p.QueryRowContext(ctx, postgresAbandon, t.Resource, request).Scan(new(string))
-	}, func(err error) bool { return SQLState(err) != "" })
+	}, func(err error) bool { return withdrawal.Answered(SQLState(err)) })
 }
 
 // stillMoving is what an Advance leaves open that was not withdrawn.

@@ -18,8 +18,9 @@ const (
 	mysqlAdvance  = "CALL sqlfence_advance(UNHEX(CONVERT(? USING ascii)), ?, ?, ?, FALSE)"
 	mysqlBlockers = "CALL sqlfence_blockers(?)"
 
-	mysqlLockWaitTimeout = 1205
-	mysqlUnknownThread   = 1094
+	mysqlUnknownThread    = 1094
+	mysqlLockWaitTimeout  = 1205
+	mysqlQueryInterrupted = 1317
 
 	mysqlMaxWait = 1_000_000 * time.Second
 	// mysqlSpare is how many seconds the server waits beyond the bound before it ends
@@ -151,17 +152,26 @@ func (f *Fence) queueMySQL(ctx context.Context, p pool, conn *sql.Conn, id int64
 	after, stop := context.WithTimeout(context.WithoutCancel(ctx), withdrawal.After)
 	defer stop()
 	_ = killMySQL(after, p, "KILL QUERY ", id) // what it does not do, the withdrawal does
+	var answer error
+	ended := false
 	select {
-	case answer := <-done:
-		if isMySQLAnswer(answer) && !isMySQLBusy(answer) {
-			return answer // it had come to its end before
-		}
-		return cause
+	case answer = <-done:
+		ended = true
 	case <-after.Done():
 	}
+	switch {
+	case !ended: // or the connection was lost meanwhile
+	case isMySQLBusy(answer) || ServerNumber(answer) == mysqlQueryInterrupted:
+		return cause
+	case isMySQLAnswer(answer):
+		return answer // it had come to its end before
+	}
 	err := withdrawal.Run(ctx, cause, stillMoving(t), func(ctx context.Context) error { return endMySQL(ctx, p, id) }, nil)
-	cancel() // the driver closes the connection
-	if answer := <-done; answer == nil || isJudged(answer) {
+	if !ended {
+		cancel() // the driver closes the connection
+		answer = <-done
+	}
+	if answer == nil || isJudged(answer) {
 		return answer
 	}
 	return err
@@ -178,7 +188,7 @@ func isMySQLBusy(err error) bool {
 // may do so after its COMMIT, and leaves its transaction open otherwise.
 func isMySQLAnswer(err error) bool {
 	number, _, _ := mysqlError(err)
-	return err == nil || isJudged(err) || number != 0 && !slices.Contains(mysqlInterrupted, number)
+	return err == nil || isJudged(err) || withdrawal.AnsweredMySQL(number) && !slices.Contains(mysqlInterrupted, number)
 }
 
 // endMySQL ends a connection whose statement was given up, and returns when it is

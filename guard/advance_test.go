@@ -224,6 +224,32 @@ func TestAnAdvanceThatArrivesLateNeverMovesTheMark(t *testing.T) {
 	})
 }
 
+// The connection is lost while the wait is being ended, and what should end it as well:
+// the server goes on waiting.
+func TestAnAdvanceThatIsLostWhileItIsGivenUpNeverMovesTheMark(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, d database) {
+		if d.engine == sqlgen.SQLite {
+			return // nothing is on its way there
+		}
+		o := occupy(t, d)
+		proxy, through := d.behindProxy(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan error, 1)
+		f := guard.NewFence(through.open(t), d.engine)
+		go func() { done <- f.AdvanceWithin(ctx, o.next, time.Minute) }()
+		o.untilWaiting(t, 1)
+		caught, _ := proxy.HoldNext()
+		cancel()
+		<-caught // what ends the wait, or takes it back
+		proxy.HangUp()
+		if err := <-done; !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "may still be raised") {
+			t.Errorf("the Advance that was given up: %v", err)
+		}
+		o.mustStay(t)
+	})
+}
+
 // The same where the server cannot be reached any more.
 func TestAnAdvanceThatCannotBeWithdrawnSaysSo(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d database) {

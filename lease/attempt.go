@@ -219,7 +219,7 @@ func (m *Manager) register(ctx context.Context, set settings, req AcquireRequest
 			if g, err = m.store.Acquire(ctx, again); err == nil {
 				continue
 			}
-			return nil, err
+			// What was granted first must not stay behind.
 		}
 		if !errors.Is(err, ErrBlocked) && spentWait(err) {
 			err = &BlockedError{Resource: req.Resource, Wait: req.Wait, Err: err}

@@ -105,6 +105,21 @@ func TestAFenceThatCannotBeAdvancedGivesTheLeaseBack(t *testing.T) {
 	}
 }
 
+// The store has lost its counter, and fails when it is asked for an epoch above the mark.
+func TestAGrantBelowTheMarkIsGivenBackWhereNoneAboveCanBeHad(t *testing.T) {
+	store := newScript()
+	store.acquire = func(ctx context.Context, req lease.AcquireRequest) (lease.Granted, error) {
+		if req.MinEpoch > 0 {
+			return lease.Granted{}, errDown
+		}
+		return store.Store.Acquire(ctx, req)
+	}
+	fence := &marks{marks: map[string]guard.Token{"r": {Resource: "r", Epoch: 7, Grant: 7}}}
+	_, err := manager(t, store, lease.WithFence(fence)).TryAcquire(t.Context(), "r")
+	wantIs(t, "TryAcquire", err, errDown)
+	wantState(t, store.Store, "r", lease.Free, "")
+}
+
 func TestAReleaseFreesTheResourceWithoutItsFenceAndSaysSo(t *testing.T) {
 	store, fence := memory.New(), &marks{}
 	l := take(t, manager(t, store, lease.WithFence(fence)), "r")

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/internal/withdrawal"
 	"github.com/sqlfence/sqlfence/lease"
 	"github.com/sqlfence/sqlfence/lease/internal/answer"
 	"github.com/sqlfence/sqlfence/sqlgen"
@@ -63,7 +64,7 @@ func isNumber(err error, numbers ...int) bool {
 // back for certain. What interrupts a procedure may do so after its COMMIT.
 func isAnswer(err error) bool {
 	n, _ := serverError(err)
-	return n != 0 && !isNumber(err, serverShutdown, queryInterrupted, connectionKilled, statementTimeout, executionTimeout)
+	return withdrawal.AnsweredMySQL(n) && !isNumber(err, serverShutdown, queryInterrupted, connectionKilled, statementTimeout, executionTimeout)
 }
 
 // isBusy reports whether a wait for a lock was spent, or there was to be none.

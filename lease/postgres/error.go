@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sqlfence/sqlfence/guard"
+	"github.com/sqlfence/sqlfence/internal/withdrawal"
 	"github.com/sqlfence/sqlfence/lease"
 	"github.com/sqlfence/sqlfence/sqlgen"
 )
@@ -27,7 +28,7 @@ func isState(err error, states ...string) bool {
 
 // isAnswer reports whether err is the server's own: then the transaction has
 // been rolled back for certain.
-func isAnswer(err error) bool { return guard.SQLState(err) != "" }
+func isAnswer(err error) bool { return withdrawal.Answered(guard.SQLState(err)) }
 
 // isSpent tells the spent wait from a cancel and a statement_timeout, which have
 // the same SQLSTATE, by a text of ours that no server translates (CASES D32).

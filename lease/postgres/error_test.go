@@ -33,6 +33,8 @@ func TestErrorsAreToldByTheirSQLSTATE(t *testing.T) {
 		{"no privilege", &serverError{"42501", `keine Berechtigung für Funktion acquire`}, false, true, guard.ErrSetup},
 		{"no schema", &serverError{"3F000", `Schema »sqlfence« existiert nicht`}, false, true, guard.ErrSetup},
 		{"wrapped", fmt.Errorf("by an ORM: %w", &serverError{"57014", "sqlfence: wait bound spent"}), true, true, nil},
+		{"a pooler has lost the server", &serverError{"08P01", `server conn crashed?`}, false, false, nil},
+		{"a session is ended", &serverError{"57P01", `Verbindung wird abgebrochen aufgrund von Anweisung des Administrators`}, false, false, nil},
 		{"no answer", errors.New("unexpected EOF: sqlfence: wait bound spent"), false, false, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

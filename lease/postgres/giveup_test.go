@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sqlfence/sqlfence/guard"
 	"github.com/sqlfence/sqlfence/internal/fencetest"
 	"github.com/sqlfence/sqlfence/internal/testserver"
 	"github.com/sqlfence/sqlfence/lease"
@@ -103,6 +104,23 @@ func TestAnAcquireWhoseConnectionIsLostNeverTakesEffect(t *testing.T) {
 		proxy.Restore()
 		if err := <-w.done; err == nil || strings.Contains(err.Error(), "could not be withdrawn") {
 			t.Errorf("the acquire whose connection was lost: %v", err)
+		}
+		w.holder.Must(`COMMIT`)
+		w.untilNobodyAcquires(t)
+		w.mustBeLapsed(t)
+		mustAcquire(t, leasepg.New(w.db), "r", "C")
+	})
+}
+
+// The same behind a pooler, which tells of what it has lost by an error with a SQLSTATE.
+func TestAnAcquireThatAPoolerLosesNeverTakesEffect(t *testing.T) {
+	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
+		proxy, through := testserver.NewProxyDSN(t, dsn)
+		w := newWaiting(t, dsn, testserver.PgBouncer(t, through), "default_query_exec_mode", "exec")
+		proxy.Cut()
+		proxy.Restore()
+		if err := <-w.done; guard.SQLState(err) != "08P01" || strings.Contains(err.Error(), "withdrawn") {
+			t.Errorf("the acquire whose connection the pooler has lost: %v", err)
 		}
 		w.holder.Must(`COMMIT`)
 		w.untilNobodyAcquires(t)
