@@ -24,10 +24,12 @@
 // answered with the grant that it was given first, and a Release with success, also
 // if somebody else has acquired the resource since. If that somebody has released it
 // as well in the meantime, the Release is answered with [lease.ErrNotOwner]: the
-// resource was given back all the same. An Acquire that was sent again, and of which
+// resource was given back all the same. An Acquire that was sent again in vain is an
+// error, and is withdrawn. One that was sent again, and of which
 // the first copy reaches the server when its lease is released already, is granted
-// once more, to nobody: the resource is held until that TTL has passed. With MaxRetries: -1 nothing is sent again; a
-// lost answer is an error, and an Acquire is withdrawn.
+// once more, to nobody: the resource is held until that TTL has passed. With
+// MaxRetries: -1 nothing is sent again; a lost answer is an error, and an Acquire is
+// withdrawn.
 //
 // # Guarded writes to Redis
 //
@@ -43,6 +45,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -127,14 +130,14 @@ func (s *Store) Acquire(ctx context.Context, req lease.AcquireRequest) (lease.Gr
 	if err := req.Validate(); err != nil {
 		return lease.Granted{}, err
 	}
-	request := grant.New()
-	answer, err := s.run(ctx, acquireScript, []string{s.Key(req.Resource), s.abandonedKey(req.Resource, request)},
+	request := &noted{number: grant.New()}
+	answer, err := s.run(ctx, acquireScript, []string{s.Key(req.Resource), s.abandonedKey(req.Resource, request.number)},
 		req.Owner, req.TTL.Microseconds(), req.Reentry.String(), request, max(req.MinEpoch-1, 0))
 	if err != nil {
-		if !wasSent(err) {
+		if !request.isOpen(err) {
 			return lease.Granted{}, err
 		}
-		return lease.Granted{}, s.withdraw(ctx, req, request, err)
+		return lease.Granted{}, s.withdraw(ctx, req, request.number, err)
 	}
 	switch a := fields(answer); a.text(0) {
 	case "ok":
@@ -158,11 +161,15 @@ func (s *Store) Acquire(ctx context.Context, req lease.AcquireRequest) (lease.Gr
 // made sure of.
 func (s *Store) withdraw(ctx context.Context, req lease.AcquireRequest, request int64, cause error) error {
 	left := fmt.Sprintf("%q may be held by %q for up to %v", req.Resource, req.Owner, req.TTL)
+	var final func(error) bool
+	if isAnswer(cause) { // the server is there, and would say the same again
+		final = isAnswer
+	}
 	return withdrawal.Run(ctx, cause, left, func(ctx context.Context) error {
 		_, err := s.run(ctx, abandonScript, []string{s.Key(req.Resource), s.abandonedKey(req.Resource, request)},
 			request, grant.New(), s.channel(), req.Resource)
 		return err
-	}, nil)
+	}, final)
 }
 
 // Renew implements [lease.Store]: a script for every 1,000 leases, in one round
@@ -377,7 +384,16 @@ func everywhere(err error, n int) ([][]any, []error) {
 // send runs one script on a connection of the client's pool.
 func (s *Store) send(ctx context.Context, requests []request) ([][]any, []error) {
 	r := requests[0]
-	answer, err := r.script.Run(ctx, s.client, r.keys, r.args...).Slice()
+	command := r.script.EvalSha(ctx, s.client, r.keys, r.args...)
+	if goredis.HasErrorPrefix(command.Err(), "NOSCRIPT") {
+		for _, arg := range r.args {
+			if n, ok := arg.(*noted); ok {
+				n.times.CompareAndSwap(1, 0) // that was the answer
+			}
+		}
+		command = r.script.Eval(ctx, s.client, r.keys, r.args...)
+	}
+	answer, err := command.Slice()
 	return [][]any{answer}, []error{err}
 }
 
@@ -418,19 +434,43 @@ type notSentError struct{ error }
 
 func (e *notSentError) Unwrap() error { return e.error }
 
-// wasSent reports whether a request that failed may have reached the server
-// without being answered.
-func wasSent(err error) bool {
-	var answer goredis.Error
+// noted is the number of a request, as an argument that notes how often the client has
+// written it to a connection: one whose answer was lost is sent again, and what came of
+// the first is not told by the error of the last.
+type noted struct {
+	number int64
+	times  atomic.Int32
+}
+
+// MarshalBinary is what the client calls when it writes the argument.
+func (n *noted) MarshalBinary() ([]byte, error) {
+	n.times.Add(1)
+	return strconv.AppendInt(nil, n.number, 10), nil
+}
+
+func (n *noted) String() string { return strconv.FormatInt(n.number, 10) }
+
+// isOpen reports whether a request that failed may have reached the server without
+// being answered.
+func (n *noted) isOpen(err error) bool {
 	var notSent *notSentError
 	var network *net.OpError
+	times := n.times.Load()
 	switch {
-	case errors.As(err, &answer), errors.As(err, &notSent):
+	case errors.As(err, &notSent):
 		return false
-	case errors.As(err, &network) && network.Op == "dial":
-		return false
+	case isAnswer(err):
+		return times > 1
+	case errors.As(err, &network) && network.Op == "dial", errors.Is(err, goredis.ErrPoolTimeout):
+		return times > 0
 	}
-	return true
+	return true // where the context has ended, it may be written yet
+}
+
+// isAnswer reports whether err is the server's own.
+func isAnswer(err error) bool {
+	var answer goredis.Error
+	return errors.As(err, &answer)
 }
 
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -368,6 +369,52 @@ func untilHeld(t *testing.T, s lease.Store, resource string) {
 		}
 	}
 	t.Fatal("the request did not arrive")
+}
+
+// The error is that of the last attempt, which says nothing of the first.
+func TestAnAcquireThatIsSentAgainInVainIsWithdrawn(t *testing.T) {
+	testserver.EachRedis(t, func(t *testing.T, url string) {
+		direct := leaseredis.New(open(t, url))
+		var refuse atomic.Int64
+		proxy, behind := testserver.NewProxyDSN(t, url)
+		refusing := func(o *goredis.Options) {
+			o.MaxRetries, o.DialerRetries, o.ReadTimeout = 1, 1, -1
+			o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+				if refuse.Add(-1) >= 0 {
+					return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+				}
+				return new(net.Dialer).DialContext(ctx, network, address)
+			}
+		}
+		s := leaseredis.New(open(t, behind, refusing))
+		// There is a connection, and the scripts are known.
+		if err := s.Release(t.Context(), claim(mustAcquire(t, s, request("warm", "a")), "a"), 0); err != nil {
+			t.Fatal(err)
+		}
+		proxy.Delay(time.Hour)
+		done := make(chan error)
+		go func() {
+			_, err := s.Acquire(context.WithoutCancel(t.Context()), request("r", "a"))
+			done <- err
+		}()
+		untilHeld(t, direct, "r")
+		refuse.Store(3) // more than are tried
+		proxy.Delay(0)
+		proxy.Cut()
+		proxy.Restore()
+		if err := <-done; !errors.Is(err, syscall.ECONNREFUSED) || strings.Contains(err.Error(), "withdrawn") {
+			t.Errorf("the acquire whose answer was lost: %v", err)
+		}
+		if state, err := direct.Inspect(t.Context(), "r"); err != nil || state.Status != lease.Free {
+			t.Errorf("afterwards: %+v, %v; want it free", state, err)
+		}
+		// The control: what was never sent is told at once, and is nothing to withdraw.
+		refuse.Store(1000)
+		none := leaseredis.New(open(t, url, refusing))
+		if _, err := none.Acquire(t.Context(), request("r", "a")); !errors.Is(err, syscall.ECONNREFUSED) || strings.Contains(err.Error(), "withdrawn") {
+			t.Errorf("the acquire that reaches no server: %v", err)
+		}
+	})
 }
 
 func TestALostAnswerIsNeverGuessed(t *testing.T) {
