@@ -182,7 +182,7 @@ func TestALeaseThatNobodyTookGoesToWhoWaits(t *testing.T) {
 		}
 		got := make(chan *lease.Lease)
 		go func() {
-			l, err := m.Acquire(context.WithoutCancel(t.Context()), "r")
+			l, err := m.Acquire(context.WithoutCancel(t.Context()), "r", lease.MaxHold(time.Minute))
 			if err != nil {
 				t.Error(err)
 			}
@@ -207,7 +207,56 @@ func TestALeaseThatNobodyTookGoesToWhoWaits(t *testing.T) {
 		if l.Token().Epoch != holder.Token().Epoch+2 {
 			t.Errorf("epoch %d, want %d: the grant went from hand to hand", l.Token().Epoch, holder.Token().Epoch+2)
 		}
-		release(t, l)
+		kept := l.KeepAlive(t.Context())
+		time.Sleep(time.Minute)
+		wantIs(t, "what its new holder asked for", context.Cause(kept), lease.ErrMaxHold)
+		if err := l.Release(t.Context()); err != nil {
+			t.Errorf("Release: %v", err)
+		}
+	})
+}
+
+// Who was handed a lease leaves in the middle of an attempt, and does not take it.
+func TestALeaseThatNobodyTookIsGivenBackByWhoLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newScript()
+		m := manager(t, store, lease.OnReentry(lease.ReentryRefuse), lease.TTL(time.Hour))
+		holder := take(t, m, "r")
+		var requests atomic.Int32
+		store.acquire = func(ctx context.Context, req lease.AcquireRequest) (lease.Granted, error) {
+			switch requests.Add(1) {
+			case 2: // the waiter's second look
+				return lease.Granted{}, hang(ctx)
+			case 3:
+				time.Sleep(100 * time.Millisecond)
+			}
+			return store.Store.Acquire(ctx, req)
+		}
+		waiting, leave := context.WithCancel(t.Context())
+		gone := make(chan error)
+		go func() {
+			_, err := m.Acquire(waiting, "r")
+			gone <- err
+		}()
+		time.Sleep(2 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		left := make(chan error)
+		go func() {
+			_, err := m.TryAcquire(ctx, "r")
+			left <- err
+		}()
+		synctest.Wait()
+		if err := store.Store.Release(t.Context(), lease.Claim{Token: holder.Token(), Owner: holder.Owner()}, 0); err != nil {
+			t.Fatal(err)
+		}
+		wantIs(t, "TryAcquire", <-left, context.DeadlineExceeded)
+		time.Sleep(time.Second)
+		wantState(t, store, "r", lease.Held, holder.Owner()) // the waiter has it, and does not know
+		leave()
+		wantIs(t, "Acquire", <-gone, context.Canceled)
+		synctest.Wait()
+		wantState(t, store, "r", lease.Free, "")
 	})
 }
 

@@ -344,6 +344,33 @@ func TestAcquireBehindOpenTransactions(t *testing.T) {
 	})
 }
 
+// What is in the way can only be told before the deadline.
+func TestTheWaitInTheStoreEndsBeforeTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newScript()
+		var waits []time.Duration
+		store.acquire = func(_ context.Context, req lease.AcquireRequest) (lease.Granted, error) {
+			waits = append(waits, req.Wait)
+			return lease.Granted{}, errDown
+		}
+		m := manager(t, store)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := m.TryAcquire(ctx, "r")
+		wantIs(t, "TryAcquire", err, errDown)
+		_, err = m.Acquire(ctx, "r")
+		wantIs(t, "Acquire", err, errDown)
+		for _, wait := range waits {
+			if wait < 500*time.Millisecond || wait > 900*time.Millisecond {
+				t.Errorf("the store was to wait for up to %v of a second", wait)
+			}
+		}
+		if len(waits) != 2 {
+			t.Errorf("waits %v", waits)
+		}
+	})
+}
+
 func TestAcquireFromAStoreThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newScript()

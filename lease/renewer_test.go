@@ -668,3 +668,54 @@ func TestMaxHoldEndsTheRenewal(t *testing.T) {
 		wantIs(t, "Renew by hand", byHand.Renew(t.Context()), lease.ErrMaxHold)
 	})
 }
+
+// The renewer sleeps for up to a second; a lease with less than that is not slept through.
+func TestALeaseThatIsDueSoonWakesTheRenewer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := manager(t, newScript())
+		take(t, m, "long", lease.TTL(time.Hour)).KeepAlive(t.Context())
+		time.Sleep(1100 * time.Millisecond) // it has just looked
+		kept := take(t, m, "short", lease.TTL(300*time.Millisecond)).KeepAlive(t.Context())
+		time.Sleep(5 * time.Second)
+		if err := context.Cause(kept); err != nil {
+			t.Errorf("the short lease: %v", err)
+		}
+	})
+}
+
+// Who is told of a loss may be slow: meanwhile the lease is no more renewed.
+func TestALeaseThatHasEndedIsNotRenewedWhileItsLossIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newScript()
+		const ttl = 3 * time.Second
+		m := manager(t, store, lease.TTL(ttl), lease.WithHooks(lease.Hooks{
+			Lost: func(guard.Token, error) { time.Sleep(2 * ttl) },
+		}))
+		l := take(t, m, "r")
+		take(t, m, "other").KeepAlive(t.Context()) // the control
+		kept := l.KeepAlive(t.Context())
+		// Refused out of turn, so that the renewer goes on.
+		store.renew = func(ctx context.Context, claims []lease.Claim) ([]lease.Renewed, error) {
+			if len(claims) == 1 && claims[0].Token == l.Token() {
+				return []lease.Renewed{{Err: &lease.LossError{Op: "renew", Claim: claims[0], Cause: lease.ErrLapsed}}}, nil
+			}
+			return store.Store.Renew(ctx, claims)
+		}
+		before := len(store.requests())
+		wantIs(t, "Renew", l.Renew(t.Context()), lease.ErrLapsed)
+		wantIs(t, "the context's cause", context.Cause(kept), lease.ErrLapsed)
+		others := 0
+		for _, claims := range store.requests()[before+1:] {
+			for _, c := range claims {
+				if c.Token == l.Token() {
+					t.Errorf("it was renewed after it had ended")
+				} else {
+					others++
+				}
+			}
+		}
+		if others == 0 {
+			t.Error("nothing was renewed meanwhile: the test shows nothing")
+		}
+	})
+}
