@@ -83,11 +83,15 @@ func (m *Manager) attempt(ctx context.Context, set settings, resource string, wa
 		}
 		// The answer came in the same moment.
 		<-f.done
-		if f.lease != nil && m.enter() {
+		switch {
+		case f.lease == nil:
+		case m.enter():
 			go func() {
 				defer m.calls.Done()
 				m.unwanted(f)
 			}()
+		default: // closed
+			m.giveBack(f.lease)
 		}
 		return nil, err
 	}

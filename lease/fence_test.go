@@ -164,6 +164,8 @@ func TestARequestThatWasLeftServesTheNextCaller(t *testing.T) {
 		if epoch := l.Token().Epoch; epoch != 1 {
 			t.Errorf("epoch %d, want 1: none was minted in vain", epoch)
 		}
+		synctest.Wait()
+		wantState(t, store, "r", lease.Held, l.Owner()) // it is not given back as well
 		release(t, l)
 	})
 }

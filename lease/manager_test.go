@@ -439,6 +439,59 @@ func TestGrantAfterTheCallerLeftIsReleased(t *testing.T) {
 	})
 }
 
+// The grant comes in the moment in which its caller leaves, or the manager is closed.
+func TestAGrantInTheMomentOfLeavingIsReleased(t *testing.T) {
+	for _, closed := range []bool{false, true} {
+		unseen := 0
+		for range 200 {
+			synctest.Test(t, func(t *testing.T) {
+				store := newScript()
+				store.acquire = func(_ context.Context, req lease.AcquireRequest) (lease.Granted, error) {
+					time.Sleep(time.Second)
+					return store.Store.Acquire(context.Background(), req)
+				}
+				m := manager(t, store, lease.TTL(time.Hour))
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				time.AfterFunc(time.Second, func() {
+					if closed {
+						m.Close()
+					} else {
+						cancel()
+					}
+				})
+				l, err := m.TryAcquire(ctx, "r")
+				if err == nil {
+					release(t, l)
+				} else {
+					unseen++
+				}
+				synctest.Wait()
+				wantState(t, store, "r", lease.Free, "")
+			})
+		}
+		if unseen == 0 {
+			t.Errorf("closed %t: all grants were seen", closed)
+		}
+	}
+}
+
+func TestNothingIsSentByAManagerThatIsClosed(t *testing.T) {
+	store := newScript()
+	store.acquire = func(context.Context, lease.AcquireRequest) (lease.Granted, error) {
+		t.Error("a request was sent")
+		return lease.Granted{}, errDown
+	}
+	m := manager(t, store)
+	m.Close()
+	for range 20 {
+		_, err := m.TryAcquire(t.Context(), "r")
+		wantIs(t, "TryAcquire", err, lease.ErrClosed)
+		_, err = m.Acquire(t.Context(), "r")
+		wantIs(t, "Acquire", err, lease.ErrClosed)
+	}
+}
+
 func TestRequestOfACallerWhoLeftIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newScript()
