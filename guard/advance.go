@@ -157,7 +157,7 @@ func (f *Fence) advanceByFunction(ctx context.Context, t Token, wait time.Durati
 	case SQLState(err) == "57014" && strings.Contains(err.Error(), "sqlfence: wait bound spent"):
 		blocked := &BlockedError{Resource: t.Resource, Wait: b.Total, Err: err}
 		if pooled {
-			blocked.Blockers = f.blockers(ctx, postgresBlockers, t.Resource)
+			blocked.Blockers, _ = f.blockers(ctx, postgresBlockers, t.Resource)
 		}
 		return blocked
 	case withdrawal.Answered(SQLState(err)) || errors.Is(err, ErrSetup) || !sent:
@@ -174,27 +174,26 @@ func stillMoving(t Token) string {
 }
 
 // blockers asks who holds the fence: id, name, age in microseconds, prepared.
-func (f *Fence) blockers(ctx context.Context, text string, arg any) []Blocker {
+func (f *Fence) blockers(ctx context.Context, text string, arg any) (blockers []Blocker, err error) {
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawal.After)
 	defer cancel()
 	rows, err := f.q.QueryContext(after, text, arg)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer rows.Close()
-	var blockers []Blocker
 	for rows.Next() {
 		var pid, age sql.NullInt64
 		var application, prepared sql.NullString
-		if rows.Scan(&pid, &application, &age, &prepared) != nil {
-			break
+		if err := rows.Scan(&pid, &application, &age, &prepared); err != nil {
+			return blockers, err
 		}
 		blockers = append(blockers, Blocker{
 			PID: pid.Int64, Application: application.String,
 			Age: time.Duration(age.Int64) * time.Microsecond, Prepared: prepared.String,
 		})
 	}
-	return blockers
+	return blockers, rows.Err()
 }
 
 // isJudged reports whether err is what [Judge] made of a mark: an answer.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -17,8 +18,10 @@ import (
 const (
 	mysqlAdvance  = "CALL sqlfence_advance(UNHEX(CONVERT(? USING ascii)), ?, ?, ?, FALSE)"
 	mysqlBlockers = "CALL sqlfence_blockers(?)"
+	mysqlCancel   = "CALL sqlfence_cancel(?)"
 
 	mysqlUnknownThread    = 1094
+	mysqlKillDenied       = 1095
 	mysqlLockWaitTimeout  = 1205
 	mysqlQueryInterrupted = 1317
 
@@ -142,8 +145,15 @@ func (f *Fence) queueMySQL(ctx context.Context, p pool, conn *sql.Conn, id int64
 		}
 		return err
 	case <-timer.C:
-		blocked.Blockers = f.blockers(ctx, mysqlBlockers, id) // only visible as long as it waits
+		var unseen error
+		blocked.Blockers, unseen = f.blockers(ctx, mysqlBlockers, id) // only visible as long as it waits
 		blocked.Err = errors.New("sqlfence: the wait for the fence was ended")
+		if unseen != nil {
+			if known := fromMySQL(unseen); known != nil {
+				unseen = known
+			}
+			blocked.Err = fmt.Errorf("%w; who is in the way could not be asked: %v", blocked.Err, unseen)
+		}
 		cause = blocked
 	case <-ctx.Done():
 		cause = ctx.Err()
@@ -151,7 +161,7 @@ func (f *Fence) queueMySQL(ctx context.Context, p pool, conn *sql.Conn, id int64
 	defer discard(conn) // what was interrupted leaves its transaction open
 	after, stop := context.WithTimeout(context.WithoutCancel(ctx), withdrawal.After)
 	defer stop()
-	_ = killMySQL(after, p, "KILL QUERY ", id) // what it does not do, the withdrawal does
+	_, _ = p.ExecContext(after, mysqlCancel, id) // what it does not do, the withdrawal does
 	var answer error
 	ended := false
 	select {
@@ -192,26 +202,25 @@ func isMySQLAnswer(err error) bool {
 }
 
 // endMySQL ends a connection whose statement was given up, and returns when it is
-// gone.
+// gone. Within the procedure it belongs to the account of the schema, and is not this
+// one's to end: so the procedure comes to its end first.
 func endMySQL(ctx context.Context, p pool, id int64) error {
-	if err := killMySQL(ctx, p, "KILL ", id); err != nil {
-		return err
-	}
-	for there := int64(1); there != 0; {
-		err := p.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.processlist WHERE id = "+strconv.FormatInt(id, 10)+" LIMIT 1").Scan(&there)
-		if err != nil {
+	for {
+		if _, err := p.ExecContext(ctx, mysqlCancel, id); err != nil {
+			return err
+		}
+		_, err := p.ExecContext(ctx, "KILL "+strconv.FormatInt(id, 10))
+		switch number := ServerNumber(err); {
+		case number == mysqlUnknownThread:
+			return nil
+		case err == nil || number == mysqlKillDenied:
+			if !bound.Pause(ctx, time.Millisecond) {
+				return errors.Join(ctx.Err(), err)
+			}
+		default:
 			return err
 		}
 	}
-	return nil
-}
-
-func killMySQL(ctx context.Context, p pool, kill string, id int64) error {
-	_, err := p.ExecContext(ctx, kill+strconv.FormatInt(id, 10))
-	if ServerNumber(err) == mysqlUnknownThread {
-		return nil
-	}
-	return err
 }
 
 // discard closes the connection instead of giving it back to the pool.

@@ -75,6 +75,12 @@ func fromMySQL(err error) error {
 			return &invalidError{err}
 		case state == stateSchema:
 			return &SetupError{Problem: "the fence refuses to work", Remedy: "see the error; where tables are missing, run guard.Migrate", Err: err}
+		case state == stateRight:
+			return &SetupError{
+				Problem: "the account of the schema may not see who holds the fence",
+				Remedy:  strings.TrimPrefix(message, "sqlfence: "),
+				Err:     err,
+			}
 		}
 	case mysqlTableDenied, mysqlColumnDenied, mysqlRoutineDenied:
 		if namesOurs(message) {
@@ -100,7 +106,7 @@ func fromMySQL(err error) error {
 // have a name that begins like theirs.
 func namesOurs(message string) bool {
 	for _, object := range []string{"guard", "schema", "lease", "request", "meta", "leases", "fences", "abandoned",
-		"acquire", "abandon", "renew", "release", "advance", "inspect", "inspect_prefix", "blockers", "purge"} {
+		"acquire", "abandon", "renew", "release", "advance", "inspect", "inspect_prefix", "blockers", "cancel", "purge"} {
 		if names(message, "sqlfence_"+object) {
 			return true
 		}
@@ -234,7 +240,7 @@ func mysqlMayNotCreate(err error) error {
 	case mysqlDatabaseDenied, mysqlTableDenied, mysqlColumnDenied, mysqlPrivilege, mysqlRoutineDenied:
 		return &SetupError{
 			Problem: "this account may not create the schema of sqlfence",
-			Remedy: "run guard.Migrate once as an account with CREATE, CREATE VIEW, CREATE ROUTINE, SELECT, INSERT, UPDATE, DELETE and EXECUTE on the database; " +
+			Remedy: "run guard.Migrate once as an account with CREATE, CREATE VIEW, DROP, CREATE ROUTINE, SELECT, INSERT, UPDATE, DELETE and EXECUTE on the database; " +
 				"then, for this one: " + strings.ReplaceAll(strings.TrimSpace(sqlgen.Grants(sqlgen.MySQL, "this account")), "\n", " "),
 			Err: err,
 		}

@@ -14,6 +14,7 @@ const (
 	stateSchema       = "SF005"
 	stateExpired      = "SF009"
 	stateNoLease      = "SF010"
+	stateRight        = "SF011" // of the MySQL schema
 )
 
 // FromServer returns what an error of the server means for a statement that

@@ -43,7 +43,7 @@ const mysqlLease = "SELECT l.resource, IFNULL(l.expires_at > GREATEST(UTC_TIMEST
 	" FROM sqlfence_expiry AS l WHERE l.at = CURRENT_TIMESTAMP(6) AND ("
 
 // mysqlPublic are the procedures for everybody's use.
-var mysqlPublic = []string{"acquire", "abandon", "renew", "release", "advance", "inspect", "inspect_prefix", "blockers", "purge"}
+var mysqlPublic = []string{"acquire", "abandon", "renew", "release", "advance", "inspect", "inspect_prefix", "blockers", "cancel", "purge"}
 
 // mysqlGrants names the objects without their database: the statements are for the
 // one that the session is in. The tables stay closed.

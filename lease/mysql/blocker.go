@@ -4,9 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/sqlfence/sqlfence/guard"
 	"github.com/sqlfence/sqlfence/lease"
 	"github.com/sqlfence/sqlfence/lease/internal/answer"
 )
@@ -45,33 +48,33 @@ func (s *Store) waitingFor(resource string) []int64 {
 	return ids
 }
 
-// blockers returns the transactions that a waiting connection waits for, as far as
-// the account of the schema may see them: it needs PROCESS.
+// blockers returns the transactions that a waiting connection waits for. Where the
+// account of the schema may not see them, the error tells the GRANT.
 func (s *Store) blockers(ctx context.Context, db string, id int64) ([]lease.Blocker, error) {
 	var blockers []lease.Blocker
 	err := query(ctx, s.q, call(db, "blockers", number(id)), func(rows *sql.Rows) error {
 		var pid, age sql.NullInt64
-		var account, trx sql.NullString
-		if err := rows.Scan(&pid, &account, &age, &trx); err != nil {
+		var account, prepared sql.NullString
+		if err := rows.Scan(&pid, &account, &age, &prepared); err != nil {
 			return err
 		}
-		b := lease.Blocker{PID: pid.Int64, Application: account.String, Age: answer.Microseconds(age.Int64)}
-		if pid.Int64 == 0 {
-			b.Prepared = "XA transaction " + trx.String
-		}
-		blockers = append(blockers, b)
+		blockers = append(blockers, lease.Blocker{
+			PID: pid.Int64, Application: account.String, Age: answer.Microseconds(age.Int64), Prepared: prepared.String,
+		})
 		return nil
 	})
 	if errors.Is(err, errNoRow) {
 		err = nil
 	}
-	return blockers, err
+	return blockers, explain(err)
 }
 
 // Evict implements [lease.Evicter] for the Acquires and Releases that wait in this
 // Store. It kills the connections, for which they must be of the same account, or
-// this one have CONNECTION ADMIN (MySQL: CONNECTION_ADMIN); it sees them if the
-// account of the schema has PROCESS.
+// this one have CONNECTION ADMIN (MySQL: CONNECTION_ADMIN, and SYSTEM_USER for those
+// who have it). To see them the account of the schema needs PROCESS, and on MySQL
+// SELECT on performance_schema. Where a right is missing, the error matches
+// guard.ErrSetup and tells the GRANT; the other connections are ended all the same.
 func (s *Store) Evict(ctx context.Context, resource, owner string, grace time.Duration) ([]lease.Blocker, error) {
 	if s.pool == nil {
 		return nil, nil // there is no other connection, so nothing of ours waits
@@ -81,36 +84,73 @@ func (s *Store) Evict(ctx context.Context, resource, owner string, grace time.Du
 		return nil, explain(err)
 	}
 	var ended []lease.Blocker
+	var denied error
 	for _, id := range s.waitingFor(resource) {
 		state, err := s.Inspect(ctx, resource)
 		if err != nil {
 			return ended, err
 		}
 		if state.Status == lease.Held && state.Owner != owner {
-			return ended, nil
+			break
 		}
 		blockers, err := s.blockers(ctx, db, id)
 		if err != nil {
-			return ended, explain(err)
+			return ended, err
 		}
 		for _, b := range blockers {
 			if b.PID == 0 || b.Age < grace {
 				continue
 			}
-			conn, err := s.pool.Conn(ctx)
-			if err != nil {
+			switch err := s.end(ctx, db, b); {
+			case err == nil:
+				ended = append(ended, b)
+			case isNumber(err, unknownThread):
+			case errors.Is(err, guard.ErrSetup):
+				denied = err
+			default:
 				return ended, err
 			}
-			_, err = conn.ExecContext(ctx, "KILL "+strconv.FormatInt(b.PID, 10))
-			conn.Close()
-			if isNumber(err, unknownThread) {
-				continue
-			}
-			if err != nil {
-				return ended, err
-			}
-			ended = append(ended, b)
 		}
 	}
-	return ended, nil
+	return ended, denied
+}
+
+// end kills a connection. What runs within a procedure of the schema is the account's
+// of the schema, so that is ended first.
+func (s *Store) end(ctx context.Context, db string, b lease.Blocker) error {
+	if err := s.kill(ctx, db, b.PID); err != nil {
+		return err
+	}
+	conn, err := s.pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = conn.ExecContext(ctx, "KILL "+strconv.FormatInt(b.PID, 10))
+	right := ""
+	switch {
+	case isNumber(err, killDenied):
+		right = "CONNECTION"
+	case isNumber(err, specificAccessDenied):
+		right = "SYSTEM_USER"
+	default:
+		return err
+	}
+	var account, version string
+	asked := query(ctx, conn, "SELECT CURRENT_USER(), VERSION()", func(rows *sql.Rows) error { return rows.Scan(&account, &version) })
+	if asked != nil {
+		return errors.Join(err, asked)
+	}
+	if right == "CONNECTION" {
+		right = "CONNECTION_ADMIN"
+		if strings.Contains(version, "MariaDB") {
+			right = "CONNECTION ADMIN"
+		}
+	}
+	at := strings.LastIndexByte(account, '@')
+	return &guard.SetupError{
+		Problem: fmt.Sprintf("this account may not end %v", b),
+		Remedy:  "GRANT " + right + " ON *.* TO " + quote(account[:at]) + "@" + quote(account[at+1:]) + ", or let all that write be one account",
+		Err:     err,
+	}
 }

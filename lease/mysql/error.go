@@ -15,16 +15,18 @@ import (
 
 // The errors that matter here, by number: no server translates those.
 const (
-	checkRead        = 1020 // MariaDB with innodb_snapshot_isolation: read the old, and asks to write the new
-	serverShutdown   = 1053
-	unknownThread    = 1094
-	lockWaitTimeout  = 1205
-	deadlock         = 1213
-	queryInterrupted = 1317
-	signal           = 1644 // with a SQLSTATE of ours
-	connectionKilled = 1927
-	statementTimeout = 1969
-	executionTimeout = 3024
+	checkRead            = 1020 // MariaDB with innodb_snapshot_isolation: read the old, and asks to write the new
+	serverShutdown       = 1053
+	unknownThread        = 1094
+	killDenied           = 1095
+	lockWaitTimeout      = 1205
+	deadlock             = 1213
+	queryInterrupted     = 1317
+	specificAccessDenied = 1227
+	signal               = 1644 // with a SQLSTATE of ours
+	connectionKilled     = 1927
+	statementTimeout     = 1969
+	executionTimeout     = 3024
 )
 
 // The SQLSTATEs of the procedures that matter here.

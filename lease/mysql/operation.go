@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"strconv"
+	"fmt"
 	"time"
 
 	"github.com/sqlfence/sqlfence/internal/bound"
@@ -87,7 +87,7 @@ func (o *operation) on(ctx context.Context, conn *sql.Conn, db string) error {
 		return err
 	case !isAnswer(err):
 		connection.Discard(conn) // a transaction may be open on it
-		return o.undo(ctx, 0, err)
+		return o.undo(ctx, db, 0, err)
 	case !isBusy(err):
 		return err
 	case o.bound.Left() == 0:
@@ -116,7 +116,7 @@ func (o *operation) wait(ctx context.Context, conn *sql.Conn, db string) error {
 	spent := false
 	select {
 	case err := <-done:
-		return o.waited(ctx, conn, id, err)
+		return o.waited(ctx, conn, db, id, err)
 	case <-timer.C:
 		spent = true
 	case <-ctx.Done():
@@ -125,10 +125,11 @@ func (o *operation) wait(ctx context.Context, conn *sql.Conn, db string) error {
 	after, stop := context.WithTimeout(context.WithoutCancel(ctx), withdrawal.After)
 	defer stop()
 	var blockers []lease.Blocker
+	var unseen error
 	if spent {
-		blockers, _ = o.store.blockers(after, db, id) // only visible as long as it waits
+		blockers, unseen = o.store.blockers(after, db, id) // only visible as long as it waits
 	}
-	_ = o.store.kill(after, id) // what it does not do, undo does
+	_ = o.store.kill(after, db, id) // what it does not do, undo does
 	select {
 	case err = <-done:
 	case <-after.Done():
@@ -136,18 +137,21 @@ func (o *operation) wait(ctx context.Context, conn *sql.Conn, db string) error {
 		err = <-done // the driver closes the connection
 	}
 	if isAnswer(err) && !isBusy(err) || err == nil {
-		return o.waited(ctx, conn, id, err) // it had come to its end before
+		return o.waited(ctx, conn, db, id, err) // it had come to its end before
 	}
 	connection.Discard(conn)
 	cause := ctx.Err()
 	if spent {
+		if unseen != nil {
+			err = fmt.Errorf("%w; who is in the way could not be asked: %v", err, unseen)
+		}
 		cause = o.blocked(blockers, err)
 	}
-	return o.undo(ctx, id, cause)
+	return o.undo(ctx, db, id, cause)
 }
 
 // waited judges how a wait ended that was not interrupted from here.
-func (o *operation) waited(ctx context.Context, conn *sql.Conn, id int64, err error) error {
+func (o *operation) waited(ctx context.Context, conn *sql.Conn, db string, id int64, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -160,18 +164,18 @@ func (o *operation) waited(ctx context.Context, conn *sql.Conn, id int64, err er
 	if errors.Is(err, driver.ErrBadConn) {
 		err = errors.New(err.Error()) // not to be tried again: it was sent
 	}
-	return o.undo(ctx, id, err)
+	return o.undo(ctx, db, id, err)
 }
 
 // undo makes sure that what was sent, and whose outcome is not known, has no effect
 // and will have none. It returns cause, with what is left open if that could not be
 // made sure of until shortly after ctx has ended.
-func (o *operation) undo(ctx context.Context, id int64, cause error) error {
+func (o *operation) undo(ctx context.Context, db string, id int64, cause error) error {
 	if o.withdraw == nil {
 		return cause
 	}
 	return withdrawal.Run(ctx, cause, o.left, func(ctx context.Context) error {
-		if err := o.store.kill(ctx, id); err != nil {
+		if err := o.store.kill(ctx, db, id); err != nil {
 			return err
 		}
 		return o.withdraw(ctx)
@@ -186,7 +190,7 @@ func (o *operation) blocked(blockers []lease.Blocker, cause error) error {
 // kill ends what a connection of ours is doing on the server, if it is an operation
 // of this store: the number may be another's on another server behind the same
 // address.
-func (s *Store) kill(ctx context.Context, id int64) error {
+func (s *Store) kill(ctx context.Context, db string, id int64) error {
 	if id == 0 {
 		return nil
 	}
@@ -195,15 +199,8 @@ func (s *Store) kill(ctx context.Context, id int64) error {
 		return err
 	}
 	defer conn.Close()
-	var running int64
-	thread := strconv.FormatInt(id, 10)
-	err = query(ctx, conn, "SELECT COUNT(*) FROM information_schema.processlist WHERE id = "+thread+" AND info LIKE '%sqlfence%'",
-		func(rows *sql.Rows) error { return rows.Scan(&running) })
-	if err != nil || running == 0 {
-		return err
-	}
-	_, err = conn.ExecContext(ctx, "KILL QUERY "+thread)
-	if isNumber(err, unknownThread) {
+	err = query(ctx, conn, call(db, "cancel", number(id)), nil)
+	if errors.Is(err, errNoRow) {
 		return nil
 	}
 	return err

@@ -6,10 +6,11 @@
 -- connection that takes several statements at once (multiStatements=true of
 -- go-sql-driver), or statement by statement: each ends with a semicolon on a line
 -- of its own (the mysql client: --delimiter=$'\n;\n'). It is idempotent. Whoever
--- runs it needs CREATE, CREATE VIEW, CREATE ROUTINE, SELECT, INSERT, UPDATE,
--- DELETE and EXECUTE on the database, and must stay an account of the server:
--- views and procedures run with the rights of that account. PROCESS lets them name
--- who blocks a takeover. Accounts that use it need what sqlgen.Grants names.
+-- runs it needs CREATE, CREATE VIEW, DROP (for views that are there already), CREATE
+-- ROUTINE, SELECT, INSERT, UPDATE, DELETE and EXECUTE on the database, and must stay
+-- an account of the server: views and procedures run with the rights of that account.
+-- PROCESS, and on MySQL SELECT on performance_schema, let them name who blocks a
+-- takeover. Accounts that use it need what sqlgen.Grants names.
 --
 -- Two tables carry everything: leases, written by each heartbeat, and fences,
 -- written only when a mark moves. Guarded writes read fences alone, so that
@@ -48,6 +49,7 @@
 --   SF005  the schema is damaged, or hidden by a temporary table
 --   SF006  the request to acquire was abandoned
 --   SF007, 1205  the bounded wait for open guarded transactions is spent
+--   SF011  a right is missing; the text is the GRANT
 
 CREATE TABLE IF NOT EXISTS sqlfence_meta (
 	only_row TINYINT NOT NULL PRIMARY KEY CHECK (only_row = 1),
@@ -716,7 +718,8 @@ END
 
 -- sqlfence_blockers returns the transactions that the waiting connection p_waiting
 -- waits for, and nobody who only queues for the same lock. Age is in microseconds. A
--- prepared XA transaction has no connection. The account of the schema needs PROCESS.
+-- prepared XA transaction has no connection. The account of the schema needs PROCESS,
+-- and on MySQL SELECT on performance_schema (data_locks, data_lock_waits): SF011.
 --
 -- On MariaDB all transactions that have not written yet have the number 0: such a
 -- one is named only where no other can be meant, because whoever is named may be
@@ -724,11 +727,23 @@ END
 CREATE PROCEDURE IF NOT EXISTS sqlfence_blockers(IN p_waiting BIGINT)
 SQL SECURITY DEFINER READS SQL DATA
 BEGIN
+	DECLARE v_missing VARCHAR(1000);
+	DECLARE EXIT HANDLER FOR 1142, 1227
+	BEGIN
+		DECLARE v_number INT;
+		DECLARE v_host VARCHAR(300) DEFAULT SUBSTRING_INDEX(CURRENT_USER(), '@', -1);
+		GET DIAGNOSTICS CONDITION 1 v_number = MYSQL_ERRNO;
+		-- The text has room for 128 characters.
+		SET v_missing = LEFT(CONCAT('sqlfence: GRANT ', CASE v_number WHEN 1227 THEN 'PROCESS ON *.*' ELSE 'SELECT ON performance_schema.*' END,
+			' TO `', REPLACE(LEFT(CURRENT_USER(), CHAR_LENGTH(CURRENT_USER()) - CHAR_LENGTH(v_host) - 1), '`', '``'), '`@`', v_host, '`'), 128);
+		SIGNAL SQLSTATE 'SF011' SET MESSAGE_TEXT = v_missing;
+	END;
 	-- Each server reads its own half alone: they have no table of waits in common, and
 	-- MySQL resolves the names of information_schema when it creates a procedure.
 	/*M!100600
 	SELECT b.trx_mysql_thread_id AS id, CONCAT(p.user, '@', p.host) AS account,
-		TIMESTAMPDIFF(MICROSECOND, b.trx_started, CURRENT_TIMESTAMP(6)) AS age, b.trx_id AS trx
+		TIMESTAMPDIFF(MICROSECOND, b.trx_started, CURRENT_TIMESTAMP(6)) AS age,
+		CASE b.trx_mysql_thread_id WHEN 0 THEN CONCAT('XA transaction ', b.trx_id) END AS prepared
 	FROM information_schema.innodb_lock_waits AS w
 	JOIN information_schema.innodb_trx AS r ON r.trx_id = w.requesting_trx_id
 	JOIN information_schema.innodb_trx AS b ON b.trx_id = w.blocking_trx_id
@@ -741,7 +756,8 @@ BEGIN
 	*/
 	/*!80000
 	SELECT b.trx_mysql_thread_id AS id, CONCAT(p.user, '@', p.host) AS account,
-		TIMESTAMPDIFF(MICROSECOND, b.trx_started, CURRENT_TIMESTAMP(6)) AS age, b.trx_id AS trx
+		TIMESTAMPDIFF(MICROSECOND, b.trx_started, CURRENT_TIMESTAMP(6)) AS age,
+		CASE b.trx_mysql_thread_id WHEN 0 THEN CONCAT('XA transaction ', b.trx_id) END AS prepared
 	FROM performance_schema.data_lock_waits AS w
 	JOIN information_schema.innodb_trx AS r ON r.trx_id = w.requesting_engine_transaction_id
 	JOIN information_schema.innodb_trx AS b ON b.trx_id = w.blocking_engine_transaction_id
@@ -750,6 +766,22 @@ BEGIN
 	WHERE r.trx_mysql_thread_id = p_waiting
 	ORDER BY b.trx_started;
 	*/
+END
+;
+
+-- sqlfence_cancel ends what a connection is doing, if that is an operation of this
+-- schema; it does nothing where the connection is gone or does something else.
+--
+-- Within a procedure a session has the rights of its definer, and to the server it is
+-- the definer's: the account that called it may not see it then, nor kill it. So does
+-- this one run, and may.
+CREATE PROCEDURE IF NOT EXISTS sqlfence_cancel(IN p_id BIGINT)
+SQL SECURITY DEFINER READS SQL DATA
+BEGIN
+	DECLARE CONTINUE HANDLER FOR 1094, 1095 BEGIN END;
+	IF EXISTS (SELECT 1 FROM information_schema.processlist AS p WHERE p.id = p_id AND p.info LIKE '%sqlfence%') THEN
+		KILL QUERY p_id;
+	END IF;
 END
 ;
 
