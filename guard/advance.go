@@ -193,7 +193,8 @@ func (f *Fence) blockers(ctx context.Context, text string, arg any) (blockers []
 			Age: time.Duration(age.Int64) * time.Microsecond, Prepared: prepared.String,
 		})
 	}
-	return blockers, rows.Err()
+	// Of a procedure, Close reads the status, which comes behind its rows.
+	return blockers, errors.Join(rows.Err(), rows.Close())
 }
 
 // isJudged reports whether err is what [Judge] made of a mark: an answer.

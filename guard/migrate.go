@@ -65,13 +65,8 @@ func migratePostgreSQL(ctx context.Context, db *sql.DB) error {
 }
 
 func migrateSQLite(ctx context.Context, db *sql.DB) error {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
 	for {
-		err := migrateOnce(ctx, conn)
+		err := migrateOnce(ctx, db)
 		if err == nil || !isBusy(err) {
 			return err
 		}
@@ -85,13 +80,20 @@ func migrateSQLite(ctx context.Context, db *sql.DB) error {
 	}
 }
 
-func migrateOnce(ctx context.Context, conn *sql.Conn) error {
+func migrateOnce(ctx context.Context, db *sql.DB) error {
+	// That alone may be busy: where the connection is to make the file one with a
+	// write-ahead log, SQLite waits for nobody.
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
 	// database/sql begins a deferred transaction, which fails for good if
 	// somebody else writes between its first read and its first write.
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	err := apply(ctx, conn, sqlgen.SQLite)
+	err = apply(ctx, conn, sqlgen.SQLite)
 	calm := context.WithoutCancel(ctx)
 	if err == nil {
 		_, err = conn.ExecContext(calm, "COMMIT")

@@ -161,25 +161,36 @@ func TestASchemaOfANewerVersionIsLeftAlone(t *testing.T) {
 }
 
 func TestMigrateWaitsForOtherWritersUntilItsContextEnds(t *testing.T) {
-	d := database{sqlgen.SQLite, "sqlite", "file:" + testserver.SQLiteFile(t) + "?_pragma=journal_mode(WAL)"}
-	writer, err := d.open(t).Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer writer.Close()
-	mustExec(t, writer, "BEGIN IMMEDIATE")
-	db := d.open(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if err := guard.Migrate(ctx, db, d.engine); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("expected the context's error, saw %v", err)
-	}
-	mustExec(t, writer, "ROLLBACK")
-	if err := guard.CheckSetup(t.Context(), db, d.engine); !errors.Is(err, guard.ErrSetup) {
-		t.Errorf("expected nothing to have been created, saw %v", err)
-	}
-	if err := guard.Migrate(t.Context(), db, d.engine); err != nil {
-		t.Error(err)
+	wal := "?_pragma=journal_mode(WAL)"
+	for name, pragmas := range map[string]struct{ writer, db string }{
+		"a write-ahead log": {wal, wal},
+		// A connection is refused as long as it cannot make it one, whatever its
+		// busy_timeout.
+		"a database that is to become one": {"", wal + "&_pragma=busy_timeout(1)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := "file:" + testserver.SQLiteFile(t)
+			writer, err := database{sqlgen.SQLite, "sqlite", file + pragmas.writer}.open(t).Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer writer.Close()
+			mustExec(t, writer, "BEGIN IMMEDIATE")
+			d := database{sqlgen.SQLite, "sqlite", file + pragmas.db}
+			db := d.open(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			if err := guard.Migrate(ctx, db, d.engine); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("expected the context's error, saw %v", err)
+			}
+			mustExec(t, writer, "ROLLBACK")
+			if err := guard.CheckSetup(t.Context(), db, d.engine); !errors.Is(err, guard.ErrSetup) {
+				t.Errorf("expected nothing to have been created, saw %v", err)
+			}
+			if err := guard.Migrate(t.Context(), db, d.engine); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

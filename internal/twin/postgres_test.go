@@ -130,8 +130,10 @@ func (tw *postgresTwin) run(text string, args []string) (seen, sqlstate string) 
 // null stands for NULL among the arguments.
 const null = "\x00"
 
+// dump returns all rows, in an order that does not depend on where the server found
+// room for them.
 func (tw *postgresTwin) dump() string {
-	seen, state := tw.run(`SELECT string_agg(table_name || ': ' || query_to_xml(format('SELECT tableoid::regclass, * FROM %I', table_name), true, false, '')::text, E'\n' ORDER BY table_name)
+	seen, state := tw.run(`SELECT string_agg(table_name || ': ' || query_to_xml(format('SELECT tableoid::regclass, * FROM %I AS dumped ORDER BY dumped::text', table_name), true, false, '')::text, E'\n' ORDER BY table_name)
 		FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`, nil)
 	if state != "" {
 		tw.t.Fatalf("reading the tables: %s", seen)

@@ -727,15 +727,19 @@ END
 CREATE PROCEDURE IF NOT EXISTS sqlfence_blockers(IN p_waiting BIGINT)
 SQL SECURITY DEFINER READS SQL DATA
 BEGIN
-	DECLARE v_missing VARCHAR(1000);
-	DECLARE EXIT HANDLER FOR 1142, 1227
+	DECLARE v_host VARCHAR(300) DEFAULT SUBSTRING_INDEX(CURRENT_USER(), '@', -1);
+	DECLARE v_account VARCHAR(600) DEFAULT CONCAT(
+		'`', REPLACE(LEFT(CURRENT_USER(), CHAR_LENGTH(CURRENT_USER()) - CHAR_LENGTH(v_host) - 1), '`', '``'), '`@`', v_host, '`');
+	DECLARE v_missing VARCHAR(700);
+	-- A message has room for 128 characters.
+	DECLARE EXIT HANDLER FOR 1142
 	BEGIN
-		DECLARE v_number INT;
-		DECLARE v_host VARCHAR(300) DEFAULT SUBSTRING_INDEX(CURRENT_USER(), '@', -1);
-		GET DIAGNOSTICS CONDITION 1 v_number = MYSQL_ERRNO;
-		-- The text has room for 128 characters.
-		SET v_missing = LEFT(CONCAT('sqlfence: GRANT ', CASE v_number WHEN 1227 THEN 'PROCESS ON *.*' ELSE 'SELECT ON performance_schema.*' END,
-			' TO `', REPLACE(LEFT(CURRENT_USER(), CHAR_LENGTH(CURRENT_USER()) - CHAR_LENGTH(v_host) - 1), '`', '``'), '`@`', v_host, '`'), 128);
+		SET v_missing = LEFT(CONCAT('sqlfence: GRANT SELECT ON performance_schema.* TO ', v_account), 128);
+		SIGNAL SQLSTATE 'SF011' SET MESSAGE_TEXT = v_missing;
+	END;
+	DECLARE EXIT HANDLER FOR 1227
+	BEGIN
+		SET v_missing = LEFT(CONCAT('sqlfence: GRANT PROCESS ON *.* TO ', v_account), 128);
 		SIGNAL SQLSTATE 'SF011' SET MESSAGE_TEXT = v_missing;
 	END;
 	-- Each server reads its own half alone: they have no table of waits in common, and
