@@ -214,8 +214,9 @@ BEGIN
 	END IF;
 	-- The variable counts seconds, from 1 on: MySQL takes no 0, and MariaDB 10.11
 	-- with 0 answers SKIP LOCKED with error 1180. NOWAIT is not for MariaDB's
-	-- procedures. So not to wait means to skip what is locked, and then to look for
-	-- it. An insert alone may wait all the same, behind the first acquire.
+	-- procedures. So not to wait means to skip what is locked, and then to know that it
+	-- is there; to look for it with EXISTS, which is only for what came meanwhile, may
+	-- wait for its lock. An insert alone may wait all the same, behind the first acquire.
 	SET SESSION innodb_lock_wait_timeout = LEAST(GREATEST(p_wait, 1), 1000000);
 
 	SET v_seen = NULL;
@@ -225,8 +226,12 @@ BEGIN
 	ELSEIF p_wait = 0 THEN
 		SELECT g.high_water, g.grant_id, g.advanced INTO o_mark, o_mark_grant, o_advanced
 		FROM sqlfence_guard AS g WHERE g.resource = p_resource AND g.at = CURRENT_TIMESTAMP(6) FOR UPDATE SKIP LOCKED;
-		IF o_mark IS NULL AND EXISTS (SELECT 1 FROM sqlfence_guard AS g WHERE g.resource = p_resource) THEN
-			SIGNAL SQLSTATE 'SF007' SET MESSAGE_TEXT = 'sqlfence: the fence is not free';
+		IF o_mark IS NULL THEN
+			IF v_seen THEN
+				SIGNAL SQLSTATE 'SF007' SET MESSAGE_TEXT = 'sqlfence: the fence is not free';
+			ELSEIF EXISTS (SELECT 1 FROM sqlfence_guard AS g WHERE g.resource = p_resource) THEN
+				SIGNAL SQLSTATE 'SF007' SET MESSAGE_TEXT = 'sqlfence: the fence is not free';
+			END IF;
 		END IF;
 	ELSE
 		SELECT g.high_water, g.grant_id, g.advanced INTO o_mark, o_mark_grant, o_advanced
@@ -249,8 +254,12 @@ BEGIN
 	ELSEIF p_wait = 0 THEN
 		SELECT l.owner, l.epoch, l.grant_id, l.expires_at INTO o_owner, o_epoch, o_grant, o_expires
 		FROM sqlfence_lease AS l WHERE l.resource = p_resource AND l.at = CURRENT_TIMESTAMP(6) FOR UPDATE SKIP LOCKED;
-		IF o_epoch IS NULL AND EXISTS (SELECT 1 FROM sqlfence_lease AS l WHERE l.resource = p_resource) THEN
-			SIGNAL SQLSTATE 'SF007' SET MESSAGE_TEXT = 'sqlfence: the lease is not free';
+		IF o_epoch IS NULL THEN
+			IF v_seen THEN
+				SIGNAL SQLSTATE 'SF007' SET MESSAGE_TEXT = 'sqlfence: the lease is not free';
+			ELSEIF EXISTS (SELECT 1 FROM sqlfence_lease AS l WHERE l.resource = p_resource) THEN
+				SIGNAL SQLSTATE 'SF007' SET MESSAGE_TEXT = 'sqlfence: the lease is not free';
+			END IF;
 		END IF;
 	ELSE
 		SELECT l.owner, l.epoch, l.grant_id, l.expires_at INTO o_owner, o_epoch, o_grant, o_expires
