@@ -236,6 +236,34 @@ func TestProtectLeavesNoWayAround(t *testing.T) {
 	})
 }
 
+// A session that plays a replica runs the triggers that are always on alone.
+func TestProtectedFromAReplicasSession(t *testing.T) {
+	eachWorld(t, func(t *testing.T, w *drivertest.World) {
+		w.Must(w.Bare, `CREATE TABLE par (id int PRIMARY KEY, v text) PARTITION BY LIST (id)`)
+		w.Must(w.Bare, `CREATE TABLE par_1 PARTITION OF par FOR VALUES IN (1)`)
+		for _, table := range []string{"d", "par"} {
+			w.Want("Protect", guard.Protect(t.Context(), w.Bare, sqlgen.PostgreSQL, table), nil)
+		}
+		bare, fenced := w.Conn(w.Bare), w.Conn(w.Fenced)
+		for _, text := range []string{
+			`UPDATE d SET v = 'x'`, `INSERT INTO d (id, v) VALUES (9, 'x')`, `DELETE FROM d`, `TRUNCATE d`,
+			`INSERT INTO par VALUES (1, 'x')`, `INSERT INTO par_1 VALUES (1, 'x')`,
+		} {
+			w.Must(bare, `SET session_replication_role = replica`)
+			w.Want(text, nilIf(guard.SQLState(second(bare.ExecContext(t.Context(), text))) == "SF008"), nil)
+		}
+		w.IsUntouched()
+		w.Must(fenced, `SET session_replication_role = replica`)
+		w.Want("a valid write", second(fenced.ExecContext(w.With(drivertest.Current), `UPDATE d SET v = v`)), nil)
+		stale := drivertest.Current
+		stale.Epoch--
+		w.Want("a stale write", second(fenced.ExecContext(w.With(stale), `UPDATE d SET v = 'x'`)), guard.ErrFenced)
+		w.IsUntouched()
+		w.Want("Unprotect", guard.Unprotect(t.Context(), w.Bare, sqlgen.PostgreSQL, "d"), nil)
+		w.Want("the control", second(bare.ExecContext(t.Context(), `UPDATE d SET v = 'x'`)), nil)
+	})
+}
+
 // To a snapshot of before, nothing is protected: a valid write under it is told to run
 // again, and not that it has not passed.
 func TestProtectedSinceTheSnapshot(t *testing.T) {

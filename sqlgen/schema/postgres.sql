@@ -1252,7 +1252,8 @@ END
 $sqlfence$;
 
 -- is_protected reports whether the trigger of a protected table is there, unchanged
--- and not disabled. Internal.
+-- and always on: a session that plays a replica (session_replication_role) fires no
+-- others. Internal.
 CREATE OR REPLACE FUNCTION sqlfence.is_protected(target pg_catalog.oid) RETURNS pg_catalog.bool
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER AS $sqlfence$
 BEGIN
@@ -1267,7 +1268,7 @@ BEGIN
 			-- AFTER each statement; INSERT 4, DELETE 8, UPDATE 16, TRUNCATE 32.
 			AND g.tgtype OPERATOR(pg_catalog.=) CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'f'::pg_catalog."char" THEN 28::pg_catalog.int2 ELSE 60::pg_catalog.int2 END
 			AND g.tgqual IS NULL AND g.tgattr::pg_catalog.text OPERATOR(pg_catalog.=) ''
-			AND g.tgenabled OPERATOR(pg_catalog.=) ANY (ARRAY['O', 'A']::pg_catalog."char"[]));
+			AND g.tgenabled OPERATOR(pg_catalog.=) 'A'::pg_catalog."char");
 END
 $sqlfence$;
 
@@ -1315,6 +1316,7 @@ BEGIN
 		END IF;
 		EXECUTE 'CREATE TRIGGER sqlfence_protected AFTER INSERT OR UPDATE OR DELETE' OPERATOR(pg_catalog.||) events OPERATOR(pg_catalog.||) ' ON '
 			OPERATOR(pg_catalog.||) one OPERATOR(pg_catalog.||) ' FOR EACH STATEMENT EXECUTE FUNCTION sqlfence.protected()';
+		EXECUTE 'ALTER TABLE ONLY ' OPERATOR(pg_catalog.||) one OPERATOR(pg_catalog.||) ' ENABLE ALWAYS TRIGGER sqlfence_protected';
 	END LOOP;
 	WITH RECURSIVE "tree" AS (
 		SELECT protect.target::pg_catalog.oid AS id
