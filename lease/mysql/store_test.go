@@ -185,6 +185,25 @@ func TestOperationsTakePartInATransaction(t *testing.T) {
 	testserver.EachMySQL(t, func(t *testing.T, dsn string) {
 		db := open(t, dsn, nil)
 		pool := leasemysql.New(db)
+		var snapshots bool // the default from MariaDB 11.6 on
+		if db.QueryRow("SELECT @@innodb_snapshot_isolation").Scan(&snapshots) == nil && snapshots {
+			kept := mustAcquire(t, pool, "snapshot", "A")
+			tx, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback()
+			if err := tx.QueryRow("SELECT COUNT(*) FROM sqlfence_leases").Scan(new(int)); err != nil {
+				t.Fatal(err)
+			}
+			mustAcquire(t, pool, "snapshot", "A")
+			_, err = leasemysql.New(tx).Renew(t.Context(), []lease.Claim{claim(kept, "A")})
+			if fencetest.Number(err) != 1020 {
+				t.Errorf("renewal behind a snapshot that is kept: %v, want a serialization failure", err)
+			}
+			db = open(t, dsn, map[string]string{"innodb_snapshot_isolation": "0"})
+			pool = leasemysql.New(db)
+		}
 		for _, isolation := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
 			t.Run(isolation.String(), func(t *testing.T) {
 				begin := func() (*sql.Tx, *leasemysql.Store) {
