@@ -51,14 +51,14 @@ func FuzzTokens(f *testing.F) {
 			}
 			from := int32(0)
 			for i, k := range w.tokens {
-				if k.start < from || k.end <= k.start || int(k.end) > len(text) {
-					t.Fatalf("%v: token %d of %q is [%d:%d], behind %d", e, i, text, k.start, k.end, from)
+				if k.start < from || k.end() <= k.start || int(k.end()) > len(text) {
+					t.Fatalf("%v: token %d of %q is [%d:%d], behind %d", e, i, text, k.start, k.end(), from)
 				}
 				onlySpace(t, e, text[from:k.start])
-				if (k.punct == '(' || k.punct == '[') && w.match[w.match[i]] != int32(i) {
+				if (k.punct == '(' || k.punct == '[') && w.partner(w.partner(i)) != i {
 					t.Fatalf("%v: the bracket at %d of %q has no partner", e, k.start, text)
 				}
-				from = k.end
+				from = k.end()
 			}
 			onlySpace(t, e, text[from:])
 			w.free()
@@ -224,7 +224,7 @@ func FuzzUnbalanced(f *testing.F) {
 			if w.read() != nil || len(w.tokens) == 0 {
 				continue
 			}
-			at := w.tokens[uint(place)%uint(len(w.tokens))].end
+			at := w.tokens[uint(place)%uint(len(w.tokens))].end()
 			w.free()
 			if strings.HasSuffix(text[:at], "/*") || strings.HasSuffix(text[:at], "--") {
 				continue // two operators, which become a comment with something else behind them

@@ -19,13 +19,22 @@ const (
 	tokenVariable // MySQL's @a and @@a
 )
 
-// token is one token of a text: text[start:end].
+// token is one token of a text. It is small because a bulk insert has millions of
+// them: what reading them costs is mostly the memory that they take.
 type token struct {
-	start, end int32
-	num        int32 // of a numbered tokenParam; 0 for ? and named ones
-	kind       tokenKind
-	punct      byte    // the byte of a tokenPunct
-	word       keyword // of a tokenWord that is a keyword we know
+	start int32
+	rest  int32 // where it ends; of a bracket, the index of its partner
+	kind  tokenKind
+	punct byte    // the byte of a tokenPunct
+	word  keyword // of a tokenWord that is a keyword we know
+}
+
+// end returns where the token ends in the text.
+func (t *token) end() int32 {
+	if t.kind == tokenPunct {
+		return t.start + 1
+	}
+	return t.rest
 }
 
 // maxText is the longest text that is read, 1 GiB: the servers take no longer
@@ -47,7 +56,7 @@ type lexer struct {
 	text   string
 	pos    int
 	tokens []token
-	params []int32 // the indexes of the parameters among them
+	params []param // the parameters among them
 	// own reports that an identifier begins like the names we inject.
 	own bool
 	// standardStrings, safeEncoding: see StandardStrings and SafeEncoding.
@@ -69,14 +78,20 @@ func (l *lexer) emit(kind tokenKind, start int) *token {
 	if len(l.tokens) == cap(l.tokens) {
 		l.grow()
 	}
-	l.tokens = append(l.tokens, token{kind: kind, start: int32(start), end: int32(l.pos)})
+	l.tokens = append(l.tokens, token{kind: kind, start: int32(start), rest: int32(l.pos)})
 	return &l.tokens[len(l.tokens)-1]
+}
+
+// param is a parameter.
+type param struct {
+	at  int32 // its index among the tokens
+	num int32 // of a numbered one; 0 for ? and named ones
 }
 
 // param emits a parameter; num is its number, or 0.
 func (l *lexer) param(start int, num int32) {
-	l.params = append(l.params, int32(len(l.tokens)))
-	l.emit(tokenParam, start).num = num
+	l.params = append(l.params, param{int32(len(l.tokens)), num})
+	l.emit(tokenParam, start)
 }
 
 // grow makes room for as many tokens as the text will have, if it goes on as it

@@ -56,8 +56,8 @@ func mysqlParams(w *walker, s span, o outcome) (_ outcome, params, at int) {
 			place = min(place, e.at)
 		}
 	}
-	for _, i := range w.params {
-		if w.tokens[i].start < place {
+	for _, p := range w.params {
+		if w.tokens[p.at].start < place {
 			at++
 		}
 	}

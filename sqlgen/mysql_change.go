@@ -118,12 +118,12 @@ func (w *walker) mysqlChange(o outcome, i, end, hi int) outcome {
 		return notUnderstood(o.verb, "its WHERE is not understood")
 	}
 	if where == end {
-		o.edits = []edit{{at: w.tokens[end-1].end, kind: editWhere}}
+		o.edits = []edit{{at: w.tokens[end-1].end(), kind: editWhere}}
 		return o
 	}
 	if !w.condition(where+1, end) {
 		return notUnderstood(o.verb, "its WHERE is not understood")
 	}
-	o.edits = []edit{{at: w.tokens[where+1].start, kind: editWhereOpen}, {at: w.tokens[end-1].end, kind: editClose}}
+	o.edits = []edit{{at: w.tokens[where+1].start, kind: editWhereOpen}, {at: w.tokens[end-1].end(), kind: editClose}}
 	return o
 }

@@ -82,7 +82,7 @@ func (w *walker) mysqlValues(o outcome, i, end int) outcome {
 		if !w.isPunct(open, end, '(') {
 			return notUnderstood(o.verb, "its rows are not understood")
 		}
-		first = span{open + 1, int(w.match[open])}
+		first = span{open + 1, w.partner(open)}
 		j := w.next(open)
 		for w.isPunct(j, end, ',') && w.isPunct(j+1, end, '(') {
 			j = w.next(j + 1)
@@ -109,7 +109,7 @@ func (w *walker) mysqlValues(o outcome, i, end int) outcome {
 		return checkFirst(o, plain)
 	}
 	o.raises, o.wraps = true, w.tokens[carrier].kind == tokenParam
-	o.edits = []edit{{at: w.tokens[carrier].start, kind: editValueOpen}, {at: w.tokens[carrier].end, kind: editValueClose}}
+	o.edits = []edit{{at: w.tokens[carrier].start, kind: editValueOpen}, {at: w.tokens[carrier].end(), kind: editValueClose}}
 	return o
 }
 
@@ -159,7 +159,7 @@ func (w *walker) mysqlRows(o outcome, i, end int) outcome {
 		if w.next(i) != end {
 			return checkFirst(o, "the fence would guard one of several queries")
 		}
-		end = int(w.match[i])
+		end = w.partner(i)
 		i++
 	}
 	if w.is(i, end, kwWith) {
@@ -192,13 +192,13 @@ func (w *walker) mysqlRows(o outcome, i, end int) outcome {
 		return notUnderstood(o.verb, "its query is not understood")
 	}
 	if having == end {
-		o.edits = []edit{{at: w.tokens[stop-1].end, kind: editHaving}}
+		o.edits = []edit{{at: w.tokens[stop-1].end(), kind: editHaving}}
 		return o
 	}
 	if !w.condition(having+1, stop) {
 		return notUnderstood(o.verb, "its HAVING is not understood")
 	}
-	o.edits = []edit{{at: w.tokens[having+1].start, kind: editWhereOpen}, {at: w.tokens[stop-1].end, kind: editClose}}
+	o.edits = []edit{{at: w.tokens[having+1].start, kind: editWhereOpen}, {at: w.tokens[stop-1].end(), kind: editClose}}
 	return o
 }
 

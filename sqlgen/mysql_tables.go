@@ -27,7 +27,7 @@ func (w *walker) mysqlRefs(lo, hi int, refs []tableRef) (_ []tableRef, ok bool) 
 			continue
 		case w.isPunct(i, hi, '('):
 			if first := w.tokens[i+1].word; first != kwSelect && first != kwWith && first != kwValues && first != kwTable {
-				if refs, ok = w.mysqlRefs(i+1, int(w.match[i]), refs); !ok {
+				if refs, ok = w.mysqlRefs(i+1, w.partner(i), refs); !ok {
 					return nil, false
 				}
 			}

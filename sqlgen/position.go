@@ -19,15 +19,16 @@ func (p *Plan) Position(n, place int, widths []int) int {
 	}
 	var pieces []inserted
 	text := p.splice(n, &pieces)
-	var params []token
+	type placed struct{ start, end, num int }
+	var params []placed
 	if widths != nil {
 		l := lexer{text: text, standardStrings: p.options.standardStrings, safeEncoding: p.options.safeEncoding}
 		if p.rules.lex(&l) != nil {
 			return 0
 		}
-		for _, t := range l.tokens {
-			if t.kind == tokenParam && 0 < t.num && int(t.num) <= len(widths) {
-				params = append(params, t)
+		for _, p := range l.params {
+			if t := &l.tokens[p.at]; 0 < p.num && int(p.num) <= len(widths) {
+				params = append(params, placed{int(t.start), int(t.end()), int(p.num)})
 			}
 		}
 	}
@@ -38,11 +39,11 @@ func (p *Plan) Position(n, place int, widths []int) int {
 		for at < to {
 			width, end := 0, to
 			switch {
-			case len(params) > 0 && int(params[0].start) == at:
-				width, end = widths[params[0].num-1], int(params[0].end)
+			case len(params) > 0 && params[0].start == at:
+				width, end = widths[params[0].num-1], params[0].end
 				params = params[1:]
-			case len(params) > 0 && int(params[0].start) < to:
-				end = int(params[0].start)
+			case len(params) > 0 && params[0].start < to:
+				end = params[0].start
 				fallthrough
 			default:
 				width = utf8.RuneCountInString(text[at:end])

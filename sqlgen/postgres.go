@@ -277,7 +277,7 @@ func (w *walker) headEdit(start int) []edit {
 	if w.recursive(start+1, len(w.tokens)) {
 		start++
 	}
-	edits[0] = edit{at: w.tokens[start].end, kind: editList}
+	edits[0] = edit{at: w.tokens[start].end(), kind: editList}
 	return edits
 }
 
@@ -289,7 +289,7 @@ func (w *walker) postgresChange(o outcome, i, hi int) outcome {
 	where := w.find(i, returning, kwWhere)
 	if where == returning {
 		o.check = true
-		o.edits = append(o.edits, edit{at: w.tokens[returning-1].end, kind: editWhere})
+		o.edits = append(o.edits, edit{at: w.tokens[returning-1].end(), kind: editWhere})
 		return o
 	}
 	if w.is(where+1, returning, kwCurrent) && w.is(where+2, returning, kwOf) {
@@ -303,7 +303,7 @@ func (w *walker) postgresChange(o outcome, i, hi int) outcome {
 		edit{at: w.tokens[where+1].start, kind: editWhereOpen},
 		// The end of the last token: a comment behind it cannot swallow the
 		// bracket (CASES D22).
-		edit{at: w.tokens[returning-1].end, kind: editClose})
+		edit{at: w.tokens[returning-1].end(), kind: editClose})
 	return o
 }
 
@@ -318,7 +318,7 @@ func (w *walker) postgresRelation(i, hi int) (Table, int, bool) {
 		}
 	}
 	t, i, ok := w.table(i, hi)
-	if ok && !only && i < hi && w.tokens[i].kind == tokenOp && w.text[w.tokens[i].start:w.tokens[i].end] == "*" {
+	if ok && !only && i < hi && w.tokens[i].kind == tokenOp && w.text[w.tokens[i].start:w.tokens[i].end()] == "*" {
 		i++
 	}
 	return t, i, ok
@@ -367,7 +367,7 @@ func (w *walker) writesInBrackets(lo, hi int) (writes, intos int) {
 		if w.tokens[i].punct != '(' {
 			continue
 		}
-		j, shut := i+1, int(w.match[i])
+		j, shut := i+1, w.partner(i)
 		if w.tokens[j].word == kwWith {
 			if _, main, _, ok := w.withList(j, shut); ok {
 				j = main

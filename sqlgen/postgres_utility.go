@@ -143,7 +143,7 @@ func (w *walker) postgresCopy(i, hi int) outcome {
 	o := checked(KindOtherWrite, "COPY", "it takes no WITH")
 	from := false
 	if w.isPunct(i, hi, '(') {
-		shut := int(w.match[i])
+		shut := w.partner(i)
 		if i+1 == shut || !w.is(shut+1, hi, kwTo) {
 			return notUnderstood("COPY", "its query is not understood")
 		}

@@ -213,7 +213,7 @@ func (w *walker) sqliteChange(kind Kind, verb string, i, hi int, table Table) ou
 	end = w.find(i, end, kwLimit)
 	where := w.find(i, end, kwWhere)
 	if where == end {
-		o.edits = []edit{{at: w.tokens[end-1].end, kind: editWhere}}
+		o.edits = []edit{{at: w.tokens[end-1].end(), kind: editWhere}}
 		return w.sqliteMainOnly(o)
 	}
 	if !w.condition(where+1, end) || w.find(end, hi, kwWhere) != hi {
@@ -225,7 +225,7 @@ func (w *walker) sqliteChange(kind Kind, verb string, i, hi int, table Table) ou
 	}
 	// The guard goes last: a named parameter takes its number where it first
 	// stands, and those of the condition stay in front of the fence's.
-	o.edits = []edit{{at: w.tokens[where+1].start, kind: editOpen}, {at: w.tokens[end-1].end, kind: editCloseAnd}}
+	o.edits = []edit{{at: w.tokens[where+1].start, kind: editOpen}, {at: w.tokens[end-1].end(), kind: editCloseAnd}}
 	return w.sqliteMainOnly(o)
 }
 
@@ -248,7 +248,7 @@ func (w *walker) sqliteInsert(verb string, i, hi int, table Table) outcome {
 		compound = compound || w.is(j, end, kwUnion) || w.is(j, end, kwExcept) || w.is(j, end, kwIntersect)
 		mixed = mixed || w.is(j, end, kwValues) != (values && j == i)
 	}
-	last := w.tokens[end-1].end
+	last := w.tokens[end-1].end()
 	switch {
 	case values && w.sqliteAggregates(i, end):
 		return checkFirst(o, "an aggregate in VALUES is an error, and behind SELECT is none")
@@ -328,7 +328,7 @@ func (w *walker) sqliteEndsInFrom(i, end int) (from bool) {
 func (w *walker) sqliteLimit(o outcome, i, end int) outcome {
 	limit := w.find(i, end, kwLimit)
 	if limit == end {
-		o.edits = []edit{{at: w.tokens[end-1].end, kind: editLimit}}
+		o.edits = []edit{{at: w.tokens[end-1].end(), kind: editLimit}}
 		return o
 	}
 	from, to := limit+1, end
@@ -345,7 +345,7 @@ func (w *walker) sqliteLimit(o outcome, i, end int) outcome {
 	if !w.condition(from, to) {
 		return notUnderstood(o.verb, "its LIMIT is not understood")
 	}
-	o.edits = []edit{{at: w.tokens[from-1].end, kind: editLimitOpen}, {at: w.tokens[to-1].end, kind: editLimitClose}}
+	o.edits = []edit{{at: w.tokens[from-1].end(), kind: editLimitOpen}, {at: w.tokens[to-1].end(), kind: editLimitClose}}
 	return o
 }
 
@@ -392,19 +392,19 @@ func (w *walker) sqliteNumber(edits []edit) (all []edit, params int, ok bool) {
 	ok = true
 	highest := int32(0)
 	next, behind := 0, false // of edits; the fence's parameters have been put in
-	for _, i := range w.params {
-		t := &w.tokens[i]
+	for _, p := range w.params {
+		t := &w.tokens[p.at]
 		for next < len(edits) && edits[next].at <= t.start {
 			all = append(all, edits[next])
 			behind = behind || edits[next].kind.hasParams()
 			next++
 		}
-		switch name := w.text[t.start:t.end]; {
-		case t.num > 0:
-			highest = max(highest, t.num)
+		switch name := w.text[t.start:t.end()]; {
+		case p.num > 0:
+			highest = max(highest, p.num)
 		case name == "?":
 			highest++
-			all = append(all, edit{at: t.end, kind: editNumber, num: highest})
+			all = append(all, edit{at: t.end(), kind: editNumber, num: highest})
 		case !named[name]:
 			if named == nil {
 				named = make(map[string]bool)
@@ -425,8 +425,8 @@ func (w *walker) namesParameter(s span) bool {
 		return false
 	}
 	returning := w.find(s.lo, s.hi, kwReturning)
-	return slices.ContainsFunc(w.params, func(i int32) bool {
-		t := &w.tokens[i]
-		return returning <= int(i) && int(i) < s.hi && w.text[t.start:t.end] == "?"
+	return slices.ContainsFunc(w.params, func(p param) bool {
+		t := &w.tokens[p.at]
+		return returning <= int(p.at) && int(p.at) < s.hi && w.text[t.start:t.end()] == "?"
 	})
 }

@@ -11,7 +11,6 @@ import (
 type walker struct {
 	lexer
 	rules *rules
-	match []int32 // for a bracket: the index of its partner
 	open  []int32 // of the brackets not yet closed
 	parts []span  // see split
 	// qualified: the names that are injected say in which database they are.
@@ -21,9 +20,11 @@ type walker struct {
 // walkers keeps the slices of past walks. Nothing of a walker goes into a Plan.
 var walkers = sync.Pool{New: func() any { return new(walker) }}
 
-// maxKeptTokens is how many tokens a walker may have room for and still be
-// used again: a bulk insert's would be dead weight.
-const maxKeptTokens = 4096
+// maxKeptTokens is how many tokens a walker may have room for and still be used
+// again: 48 MiB of them, enough for a bulk insert of 15 MB, because to get fresh
+// memory cleared takes as long as to read the text. What is not used again goes with
+// the next garbage.
+const maxKeptTokens = 1 << 22
 
 func newWalker(e Engine, text string) *walker {
 	w := walkers.Get().(*walker)
@@ -36,7 +37,7 @@ func (w *walker) free() {
 	if cap(w.tokens) > maxKeptTokens {
 		return
 	}
-	*w = walker{lexer: lexer{tokens: w.tokens[:0], params: w.params[:0]}, match: w.match[:0], open: w.open[:0], parts: w.parts[:0]}
+	*w = walker{lexer: lexer{tokens: w.tokens[:0], params: w.params[:0]}, open: w.open[:0], parts: w.parts[:0]}
 	walkers.Put(w)
 }
 
@@ -59,11 +60,6 @@ func (w *walker) read() error {
 // brackets pairs them all; an unbalanced text is refused, so that no closing
 // bracket of a condition can end a bracket of ours: x) OR (1=1.
 func (w *walker) brackets() error {
-	if n := len(w.tokens); cap(w.match) < n {
-		w.match = make([]int32, n, max(n, 64))
-	} else {
-		w.match = w.match[:n]
-	}
 	for i := range w.tokens {
 		switch t := &w.tokens[i]; t.punct {
 		case '(', '[':
@@ -73,8 +69,8 @@ func (w *walker) brackets() error {
 			if last < 0 || (w.tokens[w.open[last]].punct == '[') != (t.punct == ']') {
 				return w.fail(int(t.start), "a closing bracket without its opening one", "")
 			}
-			w.match[w.open[last]] = int32(i)
-			w.match[i] = w.open[last]
+			w.tokens[w.open[last]].rest = int32(i)
+			t.rest = w.open[last]
 			w.open = w.open[:last]
 		}
 	}
@@ -84,8 +80,11 @@ func (w *walker) brackets() error {
 	return nil
 }
 
+// partner returns the index of the bracket that closes or opens the one at i.
+func (w *walker) partner(i int) int { return int(w.tokens[i].rest) }
+
 // spelled returns the text of a token.
-func (w *walker) spelled(i int) string { return w.text[w.tokens[i].start:w.tokens[i].end] }
+func (w *walker) spelled(i int) string { return w.text[w.tokens[i].start:w.tokens[i].end()] }
 
 // verb returns what a statement is called in errors: its first word in upper
 // case.
@@ -95,7 +94,7 @@ func (w *walker) verb(i int) string {
 		return "the text"
 	case t.word != notKeyword:
 		return t.word.String()
-	case t.end-t.start > 32:
+	case t.end()-t.start > 32:
 		return "the text"
 	}
 	return strings.ToUpper(w.spelled(i))
@@ -104,8 +103,8 @@ func (w *walker) verb(i int) string {
 // next is the token behind i on the same level: behind the partner, if i is an
 // opening bracket.
 func (w *walker) next(i int) int {
-	if p := w.tokens[i].punct; p == '(' || p == '[' {
-		return int(w.match[i]) + 1
+	if t := &w.tokens[i]; t.punct == '(' || t.punct == '[' {
+		return int(t.rest) + 1
 	}
 	return i + 1
 }
@@ -134,7 +133,7 @@ func (w *walker) isPunct(i, hi int, c byte) bool { return i < hi && w.tokens[i].
 // that are rarely looked for.
 func (w *walker) spells(i int, lower string) bool {
 	t := &w.tokens[i]
-	return t.kind == tokenWord && int(t.end-t.start) == len(lower) && strings.EqualFold(w.spelled(i), lower)
+	return t.kind == tokenWord && int(t.end()-t.start) == len(lower) && strings.EqualFold(w.spelled(i), lower)
 }
 
 // find returns the first use of a keyword on the level of lo, or hi.
@@ -288,7 +287,7 @@ func (w *walker) withList(i, hi int) (list, main int, ctes []cte, ok bool) {
 		if !w.isPunct(i, hi, '(') {
 			return
 		}
-		ctes = append(ctes, cte{open: i + 1, shut: int(w.match[i])})
+		ctes = append(ctes, cte{open: i + 1, shut: w.partner(i)})
 		i = w.next(i)
 		if i, ok = w.searchAndCycle(i, hi); !ok {
 			return list, i, ctes, false
@@ -358,8 +357,8 @@ func (w *walker) searchAndCycle(i, hi int) (int, bool) {
 // highest returns the highest number of the text's numbered parameters.
 func (w *walker) highest() int {
 	n := int32(0)
-	for _, i := range w.params {
-		n = max(n, w.tokens[i].num)
+	for _, p := range w.params {
+		n = max(n, p.num)
 	}
 	return int(n)
 }
