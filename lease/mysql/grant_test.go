@@ -30,3 +30,10 @@ func TestTheTTLCountsFromTheGrant(t *testing.T) {
 		})
 	})
 }
+
+// CASES D13 (a), see [holdtest.AClientsClockDecidesNothing].
+func TestAClientsClockDecidesNothing(t *testing.T) {
+	testserver.EachMySQL(t, func(t *testing.T, dsn string) {
+		holdtest.AClientsClockDecidesNothing(t, func(t *testing.T) lease.Store { return leasemysql.New(open(t, dsn, nil)) })
+	})
+}

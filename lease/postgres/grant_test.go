@@ -31,3 +31,10 @@ func TestTheTTLCountsFromTheGrant(t *testing.T) {
 		})
 	})
 }
+
+// CASES D13 (a), see [holdtest.AClientsClockDecidesNothing].
+func TestAClientsClockDecidesNothing(t *testing.T) {
+	testserver.EachPostgreSQL(t, func(t *testing.T, dsn string) {
+		holdtest.AClientsClockDecidesNothing(t, func(t *testing.T) lease.Store { return leasepg.New(open(t, "pgx", dsn, "", "")) })
+	})
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sqlfence/sqlfence/internal/holdtest"
 	"github.com/sqlfence/sqlfence/internal/testserver"
+	"github.com/sqlfence/sqlfence/lease"
 	leaseredis "github.com/sqlfence/sqlfence/lease/redis"
 )
 
@@ -24,5 +25,12 @@ func TestAnAcquireThatArrivesLateIsNotGranted(t *testing.T) {
 		proxy, through := testserver.NewProxyDSN(t, url)
 		once := open(t, through, func(o *goredis.Options) { o.MaxRetries = -1 }) // an answer that is lost is an error
 		holdtest.LateAcquire(t, proxy, leaseredis.New(once), leaseredis.New(open(t, url)))
+	})
+}
+
+// CASES D13 (a), see [holdtest.AClientsClockDecidesNothing].
+func TestAClientsClockDecidesNothing(t *testing.T) {
+	testserver.EachRedis(t, func(t *testing.T, url string) {
+		holdtest.AClientsClockDecidesNothing(t, func(t *testing.T) lease.Store { return leaseredis.New(open(t, url)) })
 	})
 }
