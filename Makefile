@@ -106,6 +106,23 @@ corpora: ## Prove sqlgen on a folder of statements, CORPORA=…: parsers, and re
 	GOWORK=off $(GO) -C sqlgen/oracle build -o '$(TOOLS)/oracle' .
 	@$(if $(findstring -trees,$(ARGS)),,$(SERVERS) --) '$(TOOLS)/oracle' $(ARGS) '$(abspath $(CORPORA))'
 
+FUZZTIME ?= 2m
+
+# Go's fuzzer minimizes each input that reaches something new for up to a minute, and
+# stands still meanwhile; once is enough here. It fuzzes one target at a time, and
+# writes what it finds into the package's testdata/fuzz.
+.PHONY: fuzz
+fuzz: ## Fuzz sqlgen, each target for FUZZTIME=2m (a C compiler is needed for PostgreSQL's parser)
+	@failed=0; \
+	for folder in sqlgen sqlgen/oracle; do \
+		targets=$$(GOWORK=off $(GO) -C $$folder test -list '^Fuzz' . | grep '^Fuzz'); \
+		for target in $$targets; do \
+			echo "$$target, $(FUZZTIME)"; \
+			GOWORK=off $(GO) -C $$folder test . -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $(ARGS) || failed=1; \
+		done; \
+	done; \
+	exit $$failed
+
 .PHONY: examples
 examples: ## Run the examples as a user would; each fails if its story ends otherwise
 	$(GO) run ./examples/quickstart
